@@ -1,0 +1,38 @@
+# The two commands are `make report` and `make test`; both set up first.
+PYTHON  ?= python3
+PROFILE ?= lean
+VENV    ?= .venv
+BIN      = $(VENV)/bin
+STAMP    = $(VENV)/.ready-$(PROFILE)
+export PYTHONPYCACHEPREFIX =
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: report test lint setup lock clean
+
+report: $(STAMP)
+	$(BIN)/specswitch sweep --out reports/quickstart --resume
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check lib tests
+	$(BIN)/ruff format --check lib tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+setup: $(STAMP)
+
+$(STAMP): requirements/$(PROFILE).lock pyproject.toml
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v in ((3, 11), (3, 12)) else "specswitch needs Python 3.11 or 3.12, found %d.%d: run make PYTHON=python3.11" % v)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip install -q --python $(BIN)/python --compile-bytecode --no-deps -r requirements/$(PROFILE).lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
+	touch $@
+
+lock: $(STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python requirements/locks.py
+
+clean:
+	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
