@@ -1,0 +1,1 @@
+"""Stand-ins that several test folders share: a scripted SGLang-like HTTP server."""
