@@ -1,0 +1,59 @@
+"""95 % intervals over repeats: a mean, a paired difference, a paired ratio. Student's t.
+
+A bare single run is no result: with one value the interval is undefined and its ends are None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy.stats import t as student_t
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean of `n` values and its confidence interval. `low` and `high` are None when n < 2."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """Mean with a t interval; None without values. Values in any unit, one per repeat."""
+    if not values:
+        return None
+    mean = fmean(values)
+    if len(values) == 1:
+        return Interval(mean, None, None, 1)
+    quantile = float(student_t.ppf((1 + confidence) / 2, len(values) - 1))
+    half = quantile * stdev(values) / math.sqrt(len(values))
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+def paired_difference(
+    a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE
+) -> Interval | None:
+    """Mean of a[i] - b[i] with its interval; i is the repeat. ValueError when the lengths differ."""
+    return mean_interval([x - y for x, y in zip(a, b, strict=True)], confidence)
+
+
+def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+    """Geometric mean of a[i] / b[i] with its interval (t on the logarithms); i is the repeat.
+
+    Raises ValueError when the lengths differ or a value is not positive: a ratio of rates needs both.
+    """
+    if any(v <= 0 for v in (*a, *b)):
+        raise ValueError(f"a ratio needs positive values, got {list(a)} and {list(b)}")
+    logs = mean_interval([math.log(x / y) for x, y in zip(a, b, strict=True)], confidence)
+    if logs is None:
+        return None
+    low = None if logs.low is None else math.exp(logs.low)
+    high = None if logs.high is None else math.exp(logs.high)
+    return Interval(math.exp(logs.mean), low, high, logs.n)
