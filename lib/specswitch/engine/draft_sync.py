@@ -1,0 +1,242 @@
+"""What happens to the draft model's KV cache for tokens made by plain steps.
+
+EAGLE-3 needs, at every position, the target's hidden states of that position together with the next token.
+A plain step that throws them away leaves a hole in the draft KV cache, and acceptance collapses later, also
+for other requests through the prefix cache.
+
+- `lazy`: keep (hidden states, next token) of the newest plain-step tokens in a ring on the device, a window
+  of W tokens per request slot; catch up in one batched draft extend when speculation resumes or a window is
+  full. A request that ends with tokens still pending keeps those out of the prefix cache.
+- `eager`: the same with catching up after every plain step.
+- `stale`: nothing; the control that shows what the others save.
+
+A request carries one integer, `req.specswitch_draft_len`: how many of its positions have draft KV, or None
+when all committed ones have. The tokens pending are exactly the positions from there to its length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sglang.srt.managers.schedule_batch import ModelWorkerBatch
+from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
+from sglang.srt.speculative.eagle_info import EagleDraftInput
+from sglang.srt.utils.common import fast_topk
+
+logger = logging.getLogger(__name__)
+
+DRAFT_LEN = "specswitch_draft_len"
+
+
+def draft_len(req: Any) -> int | None:
+    """Positions of `req` that have draft KV; None = all committed ones."""
+    return getattr(req, DRAFT_LEN, None)
+
+
+@dataclass(slots=True)
+class DraftState:
+    """What the next draft step starts from, for some rows of a batch.
+
+    `rows`: batch rows. `topk_p` [rows, topk] f32, `topk_index` [rows, topk] i64, `hidden_states` [rows, H] in
+    the draft's width and dtype. `tokens`: positions brought into the draft KV cache.
+    """
+
+    rows: list[int]
+    topk_p: torch.Tensor
+    topk_index: torch.Tensor
+    hidden_states: torch.Tensor
+    tokens: int
+
+
+class DraftSync:
+    """The sync rule and its ring buffer, for one worker.
+
+    Args:
+        draft_runner: model runner of the draft model.
+        req_to_token: [slots, max_len] i32, the engine's table of KV slots.
+        hidden_size: width of the target's hidden states that the draft reads (3H for EAGLE-3).
+        dtype: their dtype.
+        topk: draft branches per step.
+        window: W, plain-step tokens remembered per request slot.
+        rule: lazy, eager or stale.
+        context: makes the context in which draft forwards run.
+    """
+
+    def __init__(
+        self,
+        *,
+        draft_runner: Any,
+        req_to_token: torch.Tensor,
+        hidden_size: int,
+        dtype: torch.dtype,
+        topk: int,
+        window: int,
+        rule: str,
+        context: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    ) -> None:
+        self.draft_runner = draft_runner
+        self.req_to_token = req_to_token
+        self.topk = topk
+        self.rule = rule
+        self.window = window
+        self.context = context
+        self.extend_forwards = 0
+        slots, device = req_to_token.shape[0], req_to_token.device
+        self.hidden = torch.empty((slots, window, hidden_size), dtype=dtype, device=device)
+        self.tokens = torch.empty((slots, window), dtype=torch.int64, device=device)
+        self._rule_changed = False
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Size of the ring on the device."""
+        return self.hidden.nbytes + self.tokens.nbytes
+
+    def set_rule(self, rule: str) -> None:
+        """Use `rule` from the next step on; what is pending under the old one is caught up first."""
+        if rule != self.rule:
+            self.rule = rule
+            self._rule_changed = True
+
+    def forget(self, reqs: list[Any]) -> None:
+        """Prefill has written the draft KV of these requests completely."""
+        for req in reqs:
+            setattr(req, DRAFT_LEN, None)
+
+    def pending_rows(self, reqs: list[Any]) -> list[int]:
+        """Rows that have tokens without draft KV."""
+        return [i for i, req in enumerate(reqs) if draft_len(req) is not None]
+
+    def must_catch_up(self, reqs: list[Any], lens: list[int]) -> bool:
+        """Whether a plain step would overwrite a pending entry of some request's window."""
+        full = any(
+            start is not None and n - start >= self.window
+            for start, n in zip(map(draft_len, reqs), lens, strict=True)
+        )
+        changed, self._rule_changed = self._rule_changed, False
+        return full or changed
+
+    def remember(
+        self,
+        reqs: list[Any],
+        lens: list[int],
+        slots: torch.Tensor,
+        positions: torch.Tensor,
+        hidden: torch.Tensor,
+        next_tokens: torch.Tensor,
+    ) -> None:
+        """Keep what the draft will need of the tokens that a plain step just processed.
+
+        Args:
+            reqs, lens: the batch and its lengths before the step (host).
+            slots: [b] request slots. positions: [b] positions processed (= lens, on the device).
+            hidden: [b, hidden_size] target hidden states there. next_tokens: [b] tokens sampled there.
+        """
+        if self.rule == "stale":
+            return
+        column = positions % self.window
+        self.hidden[slots, column] = hidden
+        self.tokens[slots, column] = next_tokens.to(torch.int64)
+        for req, n in zip(reqs, lens, strict=True):
+            if draft_len(req) is None:
+                setattr(req, DRAFT_LEN, n)
+
+    def catch_up(self, batch: ModelWorkerBatch, lens: list[int], rows: list[int] | None = None) -> DraftState:
+        """One ragged draft extend over every pending token of `rows` (default: all that have any).
+
+        Args:
+            batch: the decode batch; read only. `batch.seq_lens` must equal `lens`.
+            lens: its lengths on the host; the newest committed position is `lens[i] - 1`.
+
+        Returns:
+            The draft state of those rows, as after a stock draft extend.
+        """
+        reqs = batch.reqs or []
+        rows = self.pending_rows(reqs) if rows is None else rows
+        starts = [draft_len(reqs[i]) for i in rows]
+        counts = [lens[i] - s for i, s in zip(rows, starts, strict=True)]
+        device = self.req_to_token.device
+        positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])
+        of_row = torch.repeat_interleave(torch.tensor(rows), torch.tensor(counts))
+        positions, of_row = positions.to(device), of_row.to(device)
+        rows_on_device = torch.tensor(rows, device=device)
+        slots = batch.req_pool_indices[of_row].to(torch.int64)
+        column = positions % self.window
+        lens_of_rows = torch.tensor([lens[i] for i in rows], dtype=batch.seq_lens_cpu.dtype)
+
+        extend = dataclasses.replace(
+            batch,
+            forward_mode=ForwardMode.EXTEND,
+            input_ids=self.tokens[slots, column],
+            req_pool_indices=batch.req_pool_indices[rows_on_device],
+            seq_lens=lens_of_rows.to(device=device, dtype=batch.seq_lens.dtype),
+            seq_lens_cpu=lens_of_rows,
+            seq_lens_sum=int(lens_of_rows.sum()),
+            orig_seq_lens=None,
+            out_cache_loc=self.req_to_token[slots, positions].to(torch.int64),
+            extend_num_tokens=len(positions),
+            extend_seq_lens=counts,
+            extend_prefix_lens=starts,
+            extend_logprob_start_lens=counts,
+            extend_input_logprob_token_ids=None,
+            return_logprob=False,
+            top_logprobs_nums=None,
+            token_ids_logprobs=None,
+            multimodal_inputs=None,
+            lora_ids=[batch.lora_ids[i] for i in rows] if batch.lora_ids else None,
+            reqs=[reqs[i] for i in rows],
+            capture_hidden_mode=CaptureHiddenMode.LAST,
+            spec_info=EagleDraftInput(
+                hidden_states=self.hidden[slots, column],
+                num_tokens_per_req=1,
+                num_tokens_for_logprob_per_req=1,
+                capture_hidden_mode=CaptureHiddenMode.LAST,
+            ),
+        )
+        with self.context():
+            forward_batch = ForwardBatch.init_new(extend, self.draft_runner)
+            out = self.draft_runner.forward(forward_batch).logits_output
+        self.extend_forwards += 1
+        self.forget([reqs[i] for i in rows])
+        probs = torch.softmax(out.next_token_logits, dim=-1)
+        topk_p, topk_index = fast_topk(probs, self.topk, dim=-1)
+        return DraftState(rows, topk_p, topk_index, out.hidden_states, len(positions))
+
+
+def merge_state(spec_info: EagleDraftInput, state: DraftState) -> None:
+    """Put a caught-up state into the batch's draft input; rows not in it keep theirs."""
+    if len(state.rows) == len(spec_info.topk_p):
+        spec_info.topk_p = state.topk_p
+        spec_info.topk_index = state.topk_index
+        spec_info.hidden_states = state.hidden_states
+        return
+    rows = torch.tensor(state.rows, device=spec_info.topk_p.device)
+    spec_info.topk_p = spec_info.topk_p.index_copy(0, rows, state.topk_p.to(spec_info.topk_p.dtype))
+    spec_info.topk_index = spec_info.topk_index.index_copy(
+        0, rows, state.topk_index.to(spec_info.topk_index.dtype)
+    )
+    spec_info.hidden_states = spec_info.hidden_states.index_copy(
+        0, rows, state.hidden_states.to(spec_info.hidden_states.dtype)
+    )
+
+
+def placeholder_state(worker: Any, rows: int) -> dict[str, torch.Tensor]:
+    """Well-shaped, meaningless draft state: what a batch carries while its real one is pending.
+
+    `worker`: one whose draft runner tells width and dtype (the v1 worker itself, the v2 draft worker).
+    """
+    device = worker.device
+    return {
+        "topk_p": torch.zeros((rows, worker.topk), dtype=torch.float32, device=device),
+        "topk_index": torch.zeros((rows, worker.topk), dtype=torch.int64, device=device),
+        "hidden_states": torch.zeros(
+            (rows, EagleDraftInput.hidden_size_for(worker)),
+            dtype=EagleDraftInput.dtype_for(worker),
+            device=device,
+        ),
+    }

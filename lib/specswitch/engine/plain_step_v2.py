@@ -1,0 +1,79 @@
+"""The plain decode step on path v2: one target DECODE forward, one token per request, overlap-safe.
+
+The v2 worker gets a `ModelWorkerBatch`; slots were over-allocated by the scheduler before the step, and the
+result is read one step later. So nothing of the scheduler's is changed in place, and the result says its own
+shape: one token per request, accept length one, stride one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from sglang.srt.managers.schedule_batch import ModelWorkerBatch
+from sglang.srt.managers.utils import GenerationBatchResult
+from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
+from sglang.srt.speculative.eagle_info import EagleDraftInput
+
+from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+
+
+def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tuple[GenerationBatchResult, int]:
+    """Run one plain step.
+
+    Args:
+        worker: the v2 worker (its target worker, draft worker, device).
+        batch: a decode batch whose `spec_info` is a resolved `EagleDraftInput`; read only.
+        sync: what to do with the hidden states.
+
+    Returns:
+        The result for the scheduler (`next_token_ids` [b], `accept_lens` [b] ones), and the number of draft
+        positions synced.
+    """
+    bs = len(batch.seq_lens)
+    lens = batch.seq_lens_cpu.tolist()
+    stream = torch.get_device_module(worker.device).current_stream()
+    batch.seq_lens.record_stream(stream)  # made on the schedule stream, read on this one
+
+    table = worker.req_to_token_pool.req_to_token
+    forward = dataclasses.replace(
+        batch,
+        input_ids=batch.spec_info.bonus_tokens.to(torch.int64),
+        out_cache_loc=table[batch.req_pool_indices, batch.seq_lens].to(torch.int64),  # pre-claimed slot
+        seq_lens=batch.seq_lens + 1,  # out of place: the scheduler still reads the old ones
+        seq_lens_cpu=batch.seq_lens_cpu + 1,
+        seq_lens_sum=batch.seq_lens_sum + bs,
+        spec_info=None,  # draft positions and indices must not leak into a DECODE
+        capture_hidden_mode=CaptureHiddenMode.FULL if sync.rule != "stale" else CaptureHiddenMode.NULL,
+    )
+    result = worker.target_worker.forward_batch_generation(forward)
+    output = result.logits_output
+
+    if sync.rule != "stale":
+        sync.remember(
+            batch.reqs, lens, batch.req_pool_indices, batch.seq_lens, output.hidden_states, result.next_token_ids
+        )
+    output.hidden_states = None
+    if batch.return_logprob:
+        output.next_token_logprobs = output.next_token_logprobs.unsqueeze(1)  # [b] -> [b, 1]: a list per request
+
+    draft_input = EagleDraftInput(
+        bonus_tokens=result.next_token_ids.to(torch.int32),
+        new_seq_lens=forward.seq_lens,
+        capture_hidden_mode=CaptureHiddenMode.LAST,
+        **placeholder_state(worker.draft_worker, bs),
+    )
+    synced = 0
+    if sync.rule == "eager":
+        state = sync.catch_up(forward, [n + 1 for n in lens])
+        synced = state.tokens
+        merge_state(draft_input, state)
+    done = torch.get_device_module(worker.device).Event()
+    done.record()
+    draft_input.verify_done = done
+
+    result.next_draft_input = draft_input
+    result.accept_lens = torch.ones(bs, dtype=torch.int32, device=batch.seq_lens.device)
+    result.speculative_num_draft_tokens = 1  # the stride with which the scheduler reads next_token_ids
+    return result, synced
