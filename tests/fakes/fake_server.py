@@ -77,6 +77,7 @@ class FakeServer:
             [
                 web.get("/health", self.health),
                 web.get("/v1/models", self.models),
+                web.get("/v1/loads", self.loads),
                 web.get("/server_info", self.server_info),
                 web.get("/stats", self.show_stats),
                 web.route("*", "/flush_cache", self.flush_cache),
@@ -116,7 +117,14 @@ class FakeServer:
     async def show_stats(self, _: web.Request) -> web.Response:
         return web.Response(body=orjson.dumps(self.stats), content_type="application/json")
 
-    async def flush_cache(self, _: web.Request) -> web.Response:
+    async def loads(self, _: web.Request) -> web.Response:
+        running = self.stats.in_flight
+        return web.json_response({"aggregate": {"total_running_reqs": running, "total_reqs": running}})
+
+    async def flush_cache(self, request: web.Request) -> web.Response:
+        until = time.monotonic() + float(request.query.get("timeout", 0))
+        while self.stats.in_flight and time.monotonic() < until:
+            await asyncio.sleep(0.005)
         idle = self.stats.in_flight == 0
         if idle:
             self._seen.clear()

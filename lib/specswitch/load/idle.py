@@ -1,0 +1,72 @@
+"""Between two points: wait until the server has nothing left to do, and empty its prefix cache.
+
+A request that the client cut off runs on in the engine for some seconds, and a flush is refused while
+anything runs. Plain functions for callers without an event loop of their own; they work inside one, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import aiohttp
+
+from specswitch.load.own_loop import run_in_own_loop
+
+POLL_S = 0.05
+
+
+def wait_until_idle(url: str, timeout_s: float = 60.0) -> float:
+    """Wait until the server at `url` runs and queues no request; returns the seconds waited.
+
+    Raises TimeoutError with the number of requests left, ConnectionError when the server does not answer.
+    """
+    return run_in_own_loop(lambda: _wait_until_idle(url.rstrip("/"), timeout_s))
+
+
+def flush_prefix_cache(url: str, timeout_s: float = 60.0) -> None:
+    """Empty the prefix cache, waiting until the server is idle. Its cumulative counters start anew.
+
+    Raises RuntimeError when the server refuses (something still runs), ConnectionError when it is not there.
+    """
+    run_in_own_loop(lambda: _flush(url.rstrip("/"), timeout_s))
+
+
+async def _wait_until_idle(url: str, timeout_s: float) -> float:
+    start_s = time.monotonic()
+    async with _session(timeout_s) as session:
+        while True:
+            left = await _requests_left(session, url)
+            waited_s = time.monotonic() - start_s
+            if left == 0:
+                return waited_s
+            if waited_s > timeout_s:
+                raise TimeoutError(f"{url} still has {left} requests after {timeout_s:g} s")
+            await asyncio.sleep(POLL_S)
+
+
+async def _requests_left(session: aiohttp.ClientSession, url: str) -> int:
+    try:
+        async with session.get(f"{url}/v1/loads") as response:
+            response.raise_for_status()
+            return int((await response.json())["aggregate"]["total_reqs"])
+    except aiohttp.ClientError as problem:
+        raise ConnectionError(f"{url}/v1/loads: {problem}") from problem
+
+
+async def _flush(url: str, timeout_s: float) -> None:
+    try:
+        async with (
+            _session(timeout_s) as session,
+            session.post(f"{url}/flush_cache", params={"timeout": f"{timeout_s:g}"}) as response,
+        ):
+            text = await response.text(errors="replace")
+    except aiohttp.ClientError as problem:
+        raise ConnectionError(f"{url}/flush_cache: {problem}") from problem
+    if response.status != 200:
+        raise RuntimeError(f"{url} did not flush its prefix cache (HTTP {response.status}): {text.strip()}")
+
+
+def _session(timeout_s: float) -> aiohttp.ClientSession:
+    """A session that outlasts the server's own waiting by some seconds and uses no proxy."""
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s + 10), trust_env=False)

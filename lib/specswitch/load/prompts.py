@@ -1,0 +1,166 @@
+"""Prompts as token ids, exactly as long as planned, the same for the same seed.
+
+Real text by default: on random tokens acceptance means nothing. Ids are sent, not text, so that no decoding
+and encoding on the way changes a length. Texts are cut into slices that do not overlap; where they are used
+up, the cut moves by some tokens, so that a prompt comes back (and hits a warm prefix cache) as late as
+possible.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+FILE_PREFIX = "file:"
+BUNDLED = {"pydocs": "heldout.jsonl"}
+RANDOM = "random"
+RANDOM_PROMPTS = 4096
+# Different cuts of the same texts, before prompts repeat.
+CUTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """An endless source of prompts: `prompts[i]` is a tuple of exactly `prompt_tokens` ids, i >= 0.
+
+    `distinct`: how many differ before they repeat. `synthetic`: made-up tokens, not text; acceptance measured
+    on them means nothing.
+    """
+
+    dataset: str
+    synthetic: bool
+    prompt_tokens: int
+    ids: tuple[tuple[int, ...], ...]
+
+    @property
+    def distinct(self) -> int:
+        """Number of prompts before the first one comes again."""
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> tuple[int, ...]:
+        return self.ids[index % len(self.ids)]
+
+
+def load_prompts(
+    dataset: str,
+    model_dir: Path,
+    prompt_tokens: int,
+    seed: int,
+    *,
+    part: tuple[int, int] = (0, 1),
+    bundled_file: Path | None = None,
+) -> Prompts:
+    """Prompts of `prompt_tokens` ids for the model whose `tokenizer.json` lies in `model_dir`.
+
+    dataset: `pydocs` (held-out text that comes with the package; `bundled_file` overrides where it lies),
+    `file:PATH.jsonl` (one `{"text": ...}` a line) or `random` (uniform ids, flagged synthetic).
+    Prompts begin with the special tokens that the tokenizer puts before a text (such as BOS).
+    seed: order of the prompts; the same seed gives the same prompts, which is what paired arms need.
+    part: (k, n) keeps every n-th slice from the k-th on: different k of the same n share no prompt.
+
+    Raises ValueError on an unknown dataset, a damaged file, or texts too short; FileNotFoundError.
+    """
+    tokenizer_file = model_dir / "tokenizer.json"
+    if not tokenizer_file.is_file():
+        raise FileNotFoundError(f"no tokenizer.json in {model_dir}: is this a model directory?")
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    prefix = leading_specials(tokenizer)
+    body_tokens = prompt_tokens - len(prefix)
+    if body_tokens < 1:
+        raise ValueError(
+            f"prompt_tokens={prompt_tokens} leaves no room for text after {len(prefix)} special tokens"
+        )
+    rng = random.Random(f"{dataset}/{seed}")
+    if dataset == RANDOM:
+        slices = [_random_ids(tokenizer, body_tokens, rng) for _ in range(RANDOM_PROMPTS)]
+    else:
+        slices = _text_slices(_read_texts(_dataset_file(dataset, bundled_file)), tokenizer, body_tokens, rng)
+    k, n = part
+    if not 0 <= k < n:
+        raise ValueError(f"part={part}: (k, n) needs 0 <= k < n")
+    mine = slices[k::n]
+    if not mine:
+        raise ValueError(
+            f"dataset {dataset!r} gives {len(slices)} prompts of {prompt_tokens} tokens, none for part {k} "
+            f"of {n}: use shorter prompts or a larger dataset"
+        )
+    return Prompts(dataset, dataset == RANDOM, prompt_tokens, tuple((*prefix, *ids) for ids in mine))
+
+
+def leading_specials(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Special token ids that this tokenizer puts before a text, such as BOS; often none."""
+    encoding = tokenizer.encode("a", add_special_tokens=True)
+    if 0 not in encoding.special_tokens_mask:
+        return ()
+    return tuple(encoding.ids[: encoding.special_tokens_mask.index(0)])
+
+
+def _dataset_file(dataset: str, bundled_file: Path | None) -> Path:
+    if dataset.startswith(FILE_PREFIX):
+        path = Path(dataset.removeprefix(FILE_PREFIX))
+    elif dataset in BUNDLED:
+        data = files("specswitch").joinpath("models", "data", BUNDLED[dataset])
+        path = bundled_file or Path(str(data))
+    else:
+        known = ", ".join([*BUNDLED, RANDOM, f"{FILE_PREFIX}PATH.jsonl"])
+        raise ValueError(f"unknown dataset {dataset!r}, use one of: {known}")
+    if not path.is_file():
+        raise FileNotFoundError(f"dataset {dataset!r}: no file {path}")
+    return path
+
+
+def _read_texts(path: Path) -> list[str]:
+    """The `text` of each line of a JSON-lines file. ValueError names the damaged line."""
+    texts = []
+    # Not splitlines(): a text may hold U+2028 and its like, which are no line ends in JSON lines.
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)["text"]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            raise ValueError(f'{path} line {number}: not a JSON object with a string "text"')
+        texts.append(text)
+    return texts
+
+
+def _text_slices(
+    texts: Sequence[str], tokenizer: Tokenizer, length: int, rng: random.Random
+) -> list[tuple[int, ...]]:
+    """Distinct slices of `length` ids: all of the first cut in random order, then of the next one, ..."""
+    encoded = [e.ids for e in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    slices: dict[tuple[int, ...], None] = {}
+    for cut in range(min(CUTS, length)):
+        offset = cut * length // CUTS
+        found = [
+            tuple(ids[start : start + length])
+            for ids in encoded
+            for start in range(offset, len(ids) - length + 1, length)
+        ]
+        rng.shuffle(found)
+        slices.update(dict.fromkeys(found))
+    if not slices:
+        longest = max((len(ids) for ids in encoded), default=0)
+        raise ValueError(
+            f"no text has {length} tokens (the longest of {len(encoded)} has {longest}): "
+            "use shorter prompts or longer texts"
+        )
+    return list(slices)
+
+
+def _random_ids(tokenizer: Tokenizer, length: int, rng: random.Random) -> tuple[int, ...]:
+    specials = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    ids: list[int] = []
+    while len(ids) < length:
+        candidate = rng.randrange(tokenizer.get_vocab_size())
+        if candidate not in specials:
+            ids.append(candidate)
+    return tuple(ids)
