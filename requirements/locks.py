@@ -50,8 +50,20 @@ def main() -> None:
     full_path = HERE / "full.lock"
     if "--derive" not in sys.argv:
         subprocess.run(
-            ["uv", "pip", "compile", "--universal", "--python-version", "3.11", "--no-annotate", "--no-header",
-             "-q", str(HERE / "direct.in"), "-o", str(full_path)],
+            [
+                "uv",
+                "pip",
+                "compile",
+                "--universal",
+                "--python-version",
+                "3.11",
+                "--no-annotate",
+                "--no-header",
+                "-q",
+                str(HERE / "direct.in"),
+                "-o",
+                str(full_path),
+            ],
             check=True,
         )
     full = [line for line in full_path.read_text(encoding="utf-8").splitlines() if line.strip()]

@@ -47,7 +47,9 @@ def test_dwell_holds_every_mode_for_its_steps() -> None:
     gap=st.integers(0, 6),
     dwell=st.integers(1, 9),
 )
-def test_however_the_batch_moves_switches_are_bounded(batches: list[int], threshold: int, gap: int, dwell: int) -> None:
+def test_however_the_batch_moves_switches_are_bounded(
+    batches: list[int], threshold: int, gap: int, dwell: int
+) -> None:
     switch = Switch(Rule(threshold, enable_threshold=max(0, threshold - gap), dwell=dwell))
     modes = [switch.step(b)[0] for b in batches]
     assert switch.switches <= math.ceil(len(batches) / dwell)
@@ -94,7 +96,9 @@ def test_impossible_rules_are_refused_by_value(kwargs: dict, names: str) -> None
         Rule(**kwargs)
 
 
-@pytest.mark.parametrize("bad", [[], "x", [[1]], [[0, 3]], [[4, 2]], [[1, 5], [5, 9]], [[7, 9], [1, 2]], [[1, 2.0]]])
+@pytest.mark.parametrize(
+    "bad", [[], "x", [[1]], [[0, 3]], [[4, 2]], [[1, 5], [5, 9]], [[7, 9], [1, 2]], [[1, 2.0]]]
+)
 def test_batch_tables_must_ascend_and_not_overlap(bad: object) -> None:
     with pytest.raises(RuleError):
         parse_ranges(bad)

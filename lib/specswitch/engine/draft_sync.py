@@ -158,7 +158,7 @@ class DraftSync:
         """
         reqs = batch.reqs or []
         rows = self.pending_rows(reqs) if rows is None else rows
-        starts = [draft_len(reqs[i]) for i in rows]
+        starts = [n if (n := draft_len(reqs[i])) is not None else lens[i] for i in rows]
         counts = [lens[i] - s for i, s in zip(rows, starts, strict=True)]
         device = self.req_to_token.device
         positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])

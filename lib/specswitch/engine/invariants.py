@@ -29,7 +29,9 @@ def check_batch(scheduler: Any, batch: Any) -> None:
     """
     live = [req for req in batch.reqs if not req.finished() and not req.is_retracted]
     _require(
-        len({r.req_pool_idx for r in live}) == len(live), "distinct_slots", f"{[r.req_pool_idx for r in live]}"
+        len({r.req_pool_idx for r in live}) == len(live),
+        "distinct_slots",
+        f"{[r.req_pool_idx for r in live]}",
     )
     table = scheduler.req_to_token_pool.req_to_token
     seen: set[int] = set()
@@ -58,7 +60,9 @@ def check_batch(scheduler: Any, batch: Any) -> None:
         _require(0 not in own, "committed_slots_written", f"{req.rid}: slot 0 among {own}")
         _require(len(set(own)) == len(own), "slots_of_a_request_differ", f"{req.rid}: {own}")
         if page == 1:
-            _require(not seen & set(own), "slots_belong_to_one_request", f"{req.rid}: {sorted(seen & set(own))}")
+            _require(
+                not seen & set(own), "slots_belong_to_one_request", f"{req.rid}: {sorted(seen & set(own))}"
+            )
         seen |= set(own)
     _check_spec_info(scheduler)
 

@@ -50,12 +50,12 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
     batch.return_hidden_states = False
 
     forward = batch.get_model_worker_batch()
-    forward.capture_hidden_mode = CaptureHiddenMode.FULL if sync.rule != "stale" else CaptureHiddenMode.NULL
-    result = worker.target_worker.forward_batch_generation(forward)
+    forward.capture_hidden_mode = CaptureHiddenMode.FULL  # what the graphs were captured with
+    with worker.plain_runtime.active():
+        result = worker.target_worker.forward_batch_generation(forward)
     output = result.logits_output
 
-    if sync.rule != "stale":
-        sync.remember(reqs, lens, batch.req_pool_indices, positions, output.hidden_states, result.next_token_ids)
+    sync.remember(reqs, lens, batch.req_pool_indices, positions, output.hidden_states, result.next_token_ids)
     output.hidden_states = None
 
     if batch.return_logprob:

@@ -45,18 +45,20 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
         seq_lens_cpu=batch.seq_lens_cpu + 1,
         seq_lens_sum=batch.seq_lens_sum + bs,
         spec_info=None,  # draft positions and indices must not leak into a DECODE
-        capture_hidden_mode=CaptureHiddenMode.FULL if sync.rule != "stale" else CaptureHiddenMode.NULL,
+        capture_hidden_mode=CaptureHiddenMode.FULL,  # what the graphs were captured with
     )
-    result = worker.target_worker.forward_batch_generation(forward)
+    with worker.plain_runtime.active():
+        result = worker.target_worker.forward_batch_generation(forward)
     output = result.logits_output
 
-    if sync.rule != "stale":
-        sync.remember(
-            batch.reqs, lens, batch.req_pool_indices, batch.seq_lens, output.hidden_states, result.next_token_ids
-        )
+    sync.remember(
+        batch.reqs, lens, batch.req_pool_indices, batch.seq_lens, output.hidden_states, result.next_token_ids
+    )
     output.hidden_states = None
     if batch.return_logprob:
-        output.next_token_logprobs = output.next_token_logprobs.unsqueeze(1)  # [b] -> [b, 1]: a list per request
+        output.next_token_logprobs = output.next_token_logprobs.unsqueeze(
+            1
+        )  # [b] -> [b, 1]: a list per request
 
     draft_input = EagleDraftInput(
         bonus_tokens=result.next_token_ids.to(torch.int32),

@@ -108,5 +108,7 @@ def _create_worker(original: Callable, algorithm: Any, server_args: Any) -> type
     switch_args.refuse_unsupported(server_args, algorithm.is_eagle())
     chosen = dynamic_class(stock)
     if chosen is None:
-        raise RuleError(f"no dynamic worker for {stock.__name__}: only EAGLEWorker and EAGLEWorkerV2 have one")
+        raise RuleError(
+            f"no dynamic worker for {stock.__name__}: only EAGLEWorker and EAGLEWorkerV2 have one"
+        )
     return chosen

@@ -88,7 +88,9 @@ class Rule:
         if self.enable_threshold is not None:
             _whole("enable_threshold", self.enable_threshold, 0)
             if self.threshold is None:
-                raise RuleError(f"enable_threshold={self.enable_threshold} without a threshold: set threshold")
+                raise RuleError(
+                    f"enable_threshold={self.enable_threshold} without a threshold: set threshold"
+                )
             if self.enable_threshold > self.threshold:
                 raise RuleError(
                     f"enable_threshold={self.enable_threshold} > threshold={self.threshold}: "

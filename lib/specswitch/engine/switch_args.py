@@ -145,7 +145,9 @@ def refuse_unsupported(server_args: Any, path_is_eagle: bool) -> None:
     if getattr(server_args, "enable_two_batch_overlap", False):
         reasons.append("two-batch overlap: it splits batches by their verify shape")
     if getattr(server_args, "speculative_adaptive", False):
-        reasons.append("--speculative-adaptive: it changes the draft width behind the switch; use one of the two")
+        reasons.append(
+            "--speculative-adaptive: it changes the draft width behind the switch; use one of the two"
+        )
     if getattr(server_args, "enable_multi_layer_eagle", False):
         reasons.append("multi-layer EAGLE: its worker keeps another draft state")
     if reasons:

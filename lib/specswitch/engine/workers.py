@@ -22,6 +22,7 @@ from specswitch.engine import switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_sync import DraftSync, merge_state
+from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
 from specswitch.engine.plain_step_v2 import plain_step_v2
 from specswitch.engine.policy import Mode, Switch
@@ -36,8 +37,11 @@ class DynamicWorkerMixin:
 
     switch: Switch
     sync: DraftSync
+    plain_runtime: PlainRuntime
 
-    def init_switch(self, server_args: Any, draft_worker: Any, draft_runner: Any, rank: int, path: str) -> None:
+    def init_switch(
+        self, server_args: Any, draft_worker: Any, draft_runner: Any, rank: int, path: str
+    ) -> None:
         """Set up the switch after the stock worker is complete and its KV pools are allocated.
 
         Raises:
@@ -45,6 +49,7 @@ class DynamicWorkerMixin:
         """
         args = switch_args.of(server_args)
         self.switch = Switch(args.rule)
+        self.plain_runtime = PlainRuntime(draft_worker.target_worker.model_runner, server_args.device)
         table = draft_worker.req_to_token_pool.req_to_token
         hidden_size = EagleDraftExtendInput.hidden_size_for(draft_worker)
         dtype = EagleDraftExtendInput.dtype_for(draft_worker)
