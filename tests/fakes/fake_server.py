@@ -71,6 +71,11 @@ class FakeServer:
         self._seen: set[tuple[int, ...]] = set()
         self._events: dict[tuple[int, int, int], tuple[Event, ...]] = {}
 
+    def play(self, script: tuple[Step, ...]) -> None:
+        """Answer requests that arrive from now on with this script."""
+        self.behaviour.script = script
+        self._events.clear()
+
     def app(self) -> web.Application:
         app = web.Application()
         app.add_routes(

@@ -78,7 +78,7 @@ def load_prompts(
         )
     rng = random.Random(f"{dataset}/{seed}")
     if dataset == RANDOM:
-        slices = [_random_ids(tokenizer, body_tokens, rng) for _ in range(RANDOM_PROMPTS)]
+        slices = _random_slices(tokenizer, body_tokens, rng)
     else:
         slices = _text_slices(_read_texts(_dataset_file(dataset, bundled_file)), tokenizer, body_tokens, rng)
     k, n = part
@@ -156,11 +156,8 @@ def _text_slices(
     return list(slices)
 
 
-def _random_ids(tokenizer: Tokenizer, length: int, rng: random.Random) -> tuple[int, ...]:
+def _random_slices(tokenizer: Tokenizer, length: int, rng: random.Random) -> list[tuple[int, ...]]:
+    """Prompts of uniformly drawn ids, special tokens left out."""
     specials = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    ids: list[int] = []
-    while len(ids) < length:
-        candidate = rng.randrange(tokenizer.get_vocab_size())
-        if candidate not in specials:
-            ids.append(candidate)
-    return tuple(ids)
+    ordinary = [i for i in range(tokenizer.get_vocab_size()) if i not in specials]
+    return [tuple(rng.choices(ordinary, k=length)) for _ in range(RANDOM_PROMPTS)]
