@@ -10,7 +10,8 @@ import pytest
 from fakes.fake_server import Behaviour, FakeServer, serving
 from fakes.script import Step
 from load.support import one_record, request_of
-from specswitch.load.client import GenerateClient
+from specswitch.load.answer import Answer
+from specswitch.load.client import GenerateClient, broken_promise
 from specswitch.metrics import latency, throughput
 from specswitch.metrics.degeneracy import is_degenerate, repeat_share
 from specswitch.metrics.point import point_metrics
@@ -94,6 +95,14 @@ async def test_errors_in_the_stream_and_cut_streams_are_failures(last, reason):
     assert record.outcome == "failed"
     assert reason in record.error
     assert len(record.token_times_s) == 2
+
+
+@pytest.mark.parametrize(("finish", "done"), [("length", False), (None, True), (None, False)])
+def test_an_answer_needs_both_its_finish_reason_and_its_end_mark(finish, done):
+    complete = Answer([0.1] * 4, list(range(4)), prompt_tokens=8, finish_reason="length", done=True)
+    assert broken_promise(request_of(4), complete) is None
+    complete.finish_reason, complete.done = finish, done
+    assert "stream cut after 4 tokens" in broken_promise(request_of(4), complete)
 
 
 async def test_an_http_error_is_a_failure_that_quotes_the_server():

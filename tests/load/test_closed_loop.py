@@ -44,6 +44,16 @@ async def test_the_window_is_as_long_as_asked_at_full_concurrency_and_without_wa
     assert again.end_s == pytest.approx(result.window.end_s, abs=0.2)
 
 
+async def test_the_window_waits_for_the_first_request_of_every_slot_even_without_warm_up_time():
+    server = FakeServer(Behaviour(ttft_ms=10, itl_ms=20))
+    workload = SHORT.model_copy(update={"warmup_s": 0.0})
+    async with serving(server) as url:
+        result = await run_closed_loop(url, NumberedPrompts(), workload, 4)
+    first_of_each_slot = [r for r in result.records if r.request_id < 4]
+    assert max(r.end_s for r in first_of_each_slot) - result.started_s >= 0.3
+    assert all(r.end_s <= result.window.start_s for r in first_of_each_slot)
+
+
 async def test_requests_do_not_run_in_lockstep():
     server = FakeServer(Behaviour(ttft_ms=10, itl_ms=10))
     async with serving(server) as url:
