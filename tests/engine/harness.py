@@ -104,6 +104,8 @@ class Engine:
         rid: str | None = None,
         return_logprob: bool = False,
         top_logprobs_num: int = 0,
+        token_ids_logprob: Sequence[int] | None = None,
+        stream: bool = False,
         **more: Any,
     ) -> str:
         """Queue a request for iteration `at_step` (default: the next one; the first is 0). Returns its id.
@@ -126,8 +128,8 @@ class Engine:
             return_logprob=return_logprob,
             logprob_start_len=-1,
             top_logprobs_num=top_logprobs_num,
-            token_ids_logprob=[],
-            stream=False,
+            token_ids_logprob=token_ids_logprob,
+            stream=stream,
             **more,
         )
         self._expected.add(rid)
