@@ -1,0 +1,130 @@
+"""What all figures share: a line with error bars per arm, hover text, footnotes, the frame around it.
+
+A figure carries its name, title, how to read it and its footnotes in `layout.meta`, so that whoever shows it
+(notebook, report) can print them; `footnotes(figure)` reads the last back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specswitch.metrics.intervals import Interval
+from specswitch.plots import theme
+from specswitch.plots.grid import Series
+
+Hover = Callable[[int, Interval], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A figure's `name` (an id), `title`, and `reading`: how a stranger should read it."""
+
+    name: str
+    title: str
+    reading: str
+
+
+def line(series: Series, hover: Hover, **extra: Any) -> go.Scatter:
+    """The marks of one series: means joined by a line, 95 % intervals as bars, gaps left open.
+
+    A point without an interval (one repeat) gets a hollow marker. `hover(concurrency, interval)` is the text
+    beside the arm's name in the hover label.
+    """
+    style = theme.arm_style(series.label)
+    points = series.points
+    return go.Scatter(
+        x=list(series.x),
+        y=[None if p is None else short(p.mean) for p in points],
+        name=series.name,
+        legendgroup=series.name,
+        mode="lines+markers",
+        connectgaps=False,
+        line={"color": style.colour, "width": 2, "dash": style.dash},
+        marker={
+            "color": [theme.PAPER if c in series.singles else style.colour for c in series.x],
+            "line": {"color": style.colour, "width": 1.75},
+            "symbol": style.symbol,
+            "size": 8,
+        },
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [None if p is None or p.high is None else short(p.high - p.mean) for p in points],
+            "arrayminus": [None if p is None or p.low is None else short(p.mean - p.low) for p in points],
+            "color": style.colour,
+            "thickness": 1.4,
+            "width": 5,
+        },
+        customdata=[None if p is None else hover(c, p) for c, p in zip(series.x, points, strict=True)],
+        hovertemplate="%{customdata}",
+        **extra,
+    )
+
+
+def frame(
+    figure: go.Figure, words: Words, height: int, footnotes: Sequence[str] = (), **layout: Any
+) -> go.Figure:
+    """Put the house template, the height in pixels and the words on a figure.
+
+    `footnotes` name what is missing or special in this very figure.
+    """
+    figure.update_annotations(font={"size": 13.5})
+    figure.update_layout(
+        template=theme.template(),
+        height=height,
+        meta={**asdict(words), "footnotes": list(footnotes)},
+        **layout,
+    )
+    return figure
+
+
+def footnotes(figure: go.Figure) -> list[str]:
+    """The footnotes of a figure made by `frame`."""
+    return list(figure.layout.meta["footnotes"])
+
+
+def interval_text(interval: Interval, digits: int = 3, unit: str = "") -> str:
+    """`1,234 (1,200-1,270), n = 3`: significant digits, the unit, the 95 % interval, the repeats."""
+    mean = number(interval.mean, digits)
+    if interval.low is None or interval.high is None:
+        return f"{mean}{unit} (one repeat, no interval)"
+    low, high = number(interval.low, digits), number(interval.high, digits)
+    return f"{mean}{unit} ({low} to {high}), n = {interval.n}"
+
+
+def short(value: float) -> float:
+    """`value` to six significant digits: more than a pixel shows, less than half the text."""
+    return float(f"{value:.6g}")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """`value` with `digits` significant digits, plain notation, thousands separated; integers kept whole."""
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    text = f"{value:#,.{digits}g}".rstrip(".")
+    return f"{value:,.{digits}f}" if "e" in text else text
+
+
+def gap_notes(series: Iterable[Series], undefined: str = "no steady window was reached") -> list[str]:
+    """Footnotes that name every missing point and every point without an interval.
+
+    `undefined` says why a point that did finish can have no value here.
+    """
+    lines = list(series)
+    unrun = [(s.name, [c for c in s.gaps if c not in s.ran]) for s in lines]
+    empty = [(s.name, [c for c in s.gaps if c in s.ran]) for s in lines]
+    notes = {
+        "Missing, shown as gaps": unrun,
+        f"Finished, but without a value ({undefined})": empty,
+        "Hollow markers rest on one repeat and have no interval": [(s.name, s.singles) for s in lines],
+    }
+    return [f"{head}: {_places(found)}." for head, found in notes.items() if any(c for _, c in found)]
+
+
+def _places(found: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """`always-v1 at C = 2, 8; none at C = 1`."""
+    return "; ".join(f"{name} at C = {', '.join(map(str, at))}" for name, at in found if at)

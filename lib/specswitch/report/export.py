@@ -1,0 +1,119 @@
+"""An executed notebook -> one HTML text that opens from a file, offline, through our nbconvert template.
+
+Inputs are left out, widget views are replaced by a note, and only two scripts may run: ours and plotly,
+each named by its hash in the page's Content-Security-Policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+from bs4 import BeautifulSoup
+from nbconvert.exporters import HTMLExporter
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+import specswitch
+from specswitch.plots.theme import DARK
+from specswitch.report import bundle
+from specswitch.report.display import PLOTLY_MIMETYPE
+
+TEMPLATES = Path(__file__).parent / "templates"
+WIDGET_MIMETYPE = "application/vnd.jupyter.widget-view+json"
+WIDGET_NOTE = "An interactive widget stood here; it lives in the notebook only."
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """A notice at the top of the page."""
+
+    kind: Literal["failed", "synthetic", "note"]
+    headline: str
+    text: str
+
+
+def to_html(notebook: NotebookNode, title: str, banners: Sequence[Banner] = ()) -> str:
+    """The whole page. `notebook` must be executed; it is not changed."""
+    exporter = HTMLExporter(config=_config())
+    exporter.register_filter("toc", table_of_contents)
+    body, _ = exporter.from_notebook_node(
+        without_widgets(notebook), resources={"page": _page(title, banners)}
+    )
+    return body
+
+
+def _config() -> Config:
+    config = Config()
+    config.TemplateExporter.extra_template_basedirs = [str(TEMPLATES)]
+    config.TemplateExporter.template_name = "specswitch"
+    config.TemplateExporter.exclude_input = True
+    config.TemplateExporter.exclude_output_prompt = True
+    config.NbConvertBase.display_data_priority = [
+        PLOTLY_MIMETYPE,
+        "text/html",
+        "text/markdown",
+        "image/svg+xml",
+        "image/png",
+        "image/jpeg",
+        "text/plain",
+    ]
+    return config
+
+
+def _page(title: str, banners: Sequence[Banner]) -> dict[str, Any]:
+    """What the template prints around the notebook."""
+    folder = TEMPLATES / "specswitch"
+    script = (folder / "page.js").read_text(encoding="utf-8")
+    allowed = f"{bundle.script_csp_source()} {bundle.csp_source(script.encode('utf-8'))}"
+    return {
+        "title": title,
+        "version": specswitch.__version__,
+        "banners": [asdict(banner) for banner in banners],
+        "css": (folder / "page.css").read_text(encoding="utf-8"),
+        "script": script,
+        "bundle": bundle.base64_text(),
+        "dark": dict(DARK),
+        "csp": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'",
+    }
+
+
+def table_of_contents(content: str) -> str:
+    """Nested list of links to the h2 and h3 headings of `content` (HTML with ids on its headings)."""
+    entries = [
+        (int(heading.name[1]), heading["id"], heading.get_text().removesuffix("¶").strip())
+        for heading in BeautifulSoup(content, "html.parser").find_all(["h2", "h3"])
+        if heading.get("id")
+    ]
+    parts, depth = ["<ul>"], 2
+    for i, (level, anchor, text) in enumerate(entries):
+        if level > depth:
+            parts.append("<ul>")
+        else:
+            parts.append("</li>" * (i > 0) + "</ul></li>" * (depth - level))
+        parts.append(f'<li><a href="#{escape(str(anchor))}">{escape(text)}</a>')
+        depth = level
+    parts.append("</li>" * bool(entries) + "</ul></li>" * (depth - 2) + "</ul>")
+    return "".join(parts)
+
+
+def without_widgets(notebook: NotebookNode) -> NotebookNode:
+    """A copy in which every widget view is a line of text, and without the widgets' stored state."""
+    copy = NotebookNode(notebook, metadata=NotebookNode(notebook.metadata))
+    copy.metadata.pop("widgets", None)
+    copy.cells = [_without_widgets(cell) for cell in notebook.cells]
+    return copy
+
+
+def _without_widgets(cell: NotebookNode) -> NotebookNode:
+    outputs = [
+        NotebookNode(output, data=NotebookNode({"text/markdown": f"*{WIDGET_NOTE}*"}))
+        if WIDGET_MIMETYPE in output.get("data", {}) and PLOTLY_MIMETYPE not in output["data"]
+        else output
+        for output in cell.get("outputs", [])
+    ]
+    return NotebookNode(cell, outputs=outputs) if cell.cell_type == "code" else cell

@@ -1,0 +1,162 @@
+"""What the figures show, in sentences computed from the table. A difference is claimed only where the 95 %
+interval of the paired ratio lies wholly on one side of 1; otherwise it is "not distinguishable".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from specswitch.metrics.intervals import Interval
+from specswitch.plots.figure import number
+from specswitch.plots.grid import Grid, Series
+from specswitch.plots.switching import envelope_series
+from specswitch.plots.throughput import COLUMN, baseline_of, ratios
+
+VERDICTS = ("faster than", "slower than", "not distinguishable from")
+
+
+def throughput(table: pd.DataFrame) -> str:
+    """Which arm reached the most, and where."""
+    grid = Grid(table)
+    tops = [
+        (p.mean, s.name, c)
+        for s in (grid.mean(label, COLUMN) for label in grid.labels)
+        for c, p in zip(s.x, s.points, strict=True)
+        if p is not None
+    ]
+    if not tops:
+        return "No point reached a steady window, so there is no throughput to show."
+    most, name, at = max(tops)
+    return f"The highest output throughput is that of {name}: {number(most)} tokens/s at C = {at}."
+
+
+def ratio(table: pd.DataFrame) -> list[str]:
+    """One sentence per speculating arm: where it is faster, slower or not distinguishable."""
+    grid = Grid(table)
+    return [
+        f"{series.label} is {text}."
+        for series, baseline in ratios(grid)
+        if baseline == baseline_of(series.label, grid.labels) and (text := against(series, baseline))
+    ]
+
+
+def envelope(table: pd.DataFrame) -> list[str]:
+    """One sentence per dynamic arm on how near it stays to the better static arm."""
+    sentences = []
+    for series in envelope_series(Grid(table)):
+        known = [(c, p) for c, p in zip(series.x, series.points, strict=True) if p is not None]
+        if not known:
+            continue
+        worst_at, worst = min(known, key=lambda cp: cp[1].mean)
+        below = [c for c, p in known if p.high is not None and p.high < 1]
+        tail = f"below it at {places(below, series.x)}" if below else "nowhere distinguishably below it"
+        sentences.append(
+            f"{series.label} reaches {number(worst.mean)}× of the envelope at its worst (C = {worst_at}) "
+            f"and is {tail}."
+        )
+    return sentences
+
+
+def acceptance(table: pd.DataFrame) -> list[str]:
+    """One sentence per verifying arm, from the counts summed over the whole run."""
+    grid = Grid(table)
+    sentences = []
+    for label in grid.labels:
+        length, rate = (_overall(grid, label, name) for name in ("accept_length", "accept_rate"))
+        if length is not None and rate is not None:
+            sentences.append(
+                f"{label} emits {number(length)} tokens per request and verify step, "
+                f"with {rate:.0%} of its drafts accepted."
+            )
+    return sentences
+
+
+def latency(table: pd.DataFrame) -> list[str]:
+    """One sentence per speculating arm: mean TPOT beside its baseline's, at both ends of the grid."""
+    grid = Grid(table)
+    sentences = []
+    for label in grid.labels:
+        baseline = baseline_of(label, grid.labels)
+        if baseline is None:
+            continue
+        ours, theirs = (grid.mean(name, "tpot_ms_mean").points for name in (label, baseline))
+        both = [(c, a, b) for c, a, b in zip(grid.concurrencies, ours, theirs, strict=True) if a and b]
+        ends = (
+            [
+                f"{number(a.mean)} ms at C = {c} ({baseline}: {number(b.mean)} ms)"
+                for c, a, b in dict.fromkeys((both[0], both[-1]))
+            ]
+            if both
+            else []
+        )
+        if ends:
+            sentences.append(f"{label} needs, per further token, {' and '.join(ends)}.")
+    return sentences
+
+
+def speculation(table: pd.DataFrame) -> list[str]:
+    """One sentence per switchable arm: where it speculated always, sometimes, never."""
+    grid = Grid(table)
+    sentences = []
+    for label in grid.labels:
+        shares = grid.mean(label, "speculated_share_steps")
+        if label.split("-", 1)[0] not in ("dynamic", "off") or not shares.drawable:
+            continue
+        groups: dict[str, list[int]] = {"every": [], "some": [], "no": []}
+        for c, p in zip(shares.x, shares.points, strict=True):
+            if p is not None:
+                groups["every" if p.mean == 1 else "no" if p.mean == 0 else "some"].append(c)
+        text = ", ".join(f"in {share} steps at {places(at, shares.x)}" for share, at in groups.items() if at)
+        sentences.append(f"{label} speculated {text}.".replace("in every steps", "in every step"))
+    return sentences
+
+
+def against(series: Series, baseline: str) -> str:
+    """`faster than none at C = 1 to 8 (1.36× at C = 1), slower at C = 32 (0.71×)`; "" without intervals."""
+    groups: dict[str, list[int]] = {verdict: [] for verdict in VERDICTS}
+    for c, p in zip(series.x, series.points, strict=True):
+        if p is not None and p.low is not None and p.high is not None:
+            groups[_verdict(p)].append(c)
+    parts = []
+    for verdict, at in groups.items():
+        if not at:
+            continue
+        extreme = _extreme(series, at, verdict)
+        parts.append(f"{verdict} {baseline} at {places(at, series.x)}{extreme}")
+    return "; ".join(parts)
+
+
+def places(at: Sequence[int], grid: Sequence[int]) -> str:
+    """`C = 1 to 8 and 32`: three and more neighbours on the grid are joined."""
+    runs: list[list[int]] = []
+    for c in at:
+        if runs and grid.index(c) == grid.index(runs[-1][-1]) + 1:
+            runs[-1].append(c)
+        else:
+            runs.append([c])
+    texts = [t for r in runs for t in ([f"{r[0]} to {r[-1]}"] if len(r) > 2 else map(str, r))]
+    return "C = " + (texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1])
+
+
+def _verdict(ratio: Interval) -> str:
+    assert ratio.low is not None
+    assert ratio.high is not None
+    return VERDICTS[0] if ratio.low > 1 else VERDICTS[1] if ratio.high < 1 else VERDICTS[2]
+
+
+def _extreme(series: Series, at: Sequence[int], verdict: str) -> str:
+    """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing for "not distinguishable"."""
+    if verdict == VERDICTS[2]:
+        return ""
+    means = {c: p.mean for c, p in zip(series.x, series.points, strict=True) if c in at and p is not None}
+    pick = max if verdict == VERDICTS[0] else min
+    c = pick(means, key=means.__getitem__)
+    return f" ({number(means[c])}×)" if len(at) == 1 else f" ({number(means[c])}× at C = {c})"
+
+
+def _overall(grid: Grid, label: str, column: str) -> float | None:
+    counts = [n for c in grid.concurrencies if (n := grid.counts(label, c, column)) is not None]
+    den = sum(n[1] for n in counts)
+    return sum(n[0] for n in counts) / den if den else None

@@ -1,0 +1,123 @@
+"""The report's tables, as HTML: every point, and admission parity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from specswitch.metrics.parity import Parity, admission_parity
+from specswitch.plots.figure import number
+from specswitch.plots.grid import FINISHED, Grid, exists
+from specswitch.plots.theme import arm_order
+from specswitch.report.html import MISSING, Cell, Column, table
+from specswitch.report.scrub import scrub
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of the points table: where its value is in a row and how it is written."""
+
+    column: Column
+    key: str
+    write: Callable[[float], str] | None = None  # None: text
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+POINT_COLUMNS = (
+    Shown(Column("Arm"), "label"),
+    Shown(Column("C", number=True), "concurrency", _whole),
+    Shown(Column("Repeat", number=True), "repeat", _whole),
+    Shown(Column("Status"), "status"),
+    Shown(Column("Output", "tokens/s", True), "output_tok_s", number),
+    Shown(Column("TTFT", "mean, ms", True), "ttft_ms_mean", number),
+    Shown(Column("TTFT", "p99, ms", True), "ttft_ms_p99", number),
+    Shown(Column("ITL", "mean, ms", True), "itl_ms_mean", number),
+    Shown(Column("ITL", "p99, ms", True), "itl_ms_p99", number),
+    Shown(Column("TPOT", "mean, ms", True), "tpot_ms_mean", number),
+    Shown(Column("TPOT", "p99, ms", True), "tpot_ms_p99", number),
+    Shown(Column("E2E", "mean, ms", True), "e2e_ms_mean", number),
+    Shown(Column("E2E", "p99, ms", True), "e2e_ms_p99", number),
+    Shown(Column("Accept length", "verify steps", True), "accept_length", number),
+    Shown(Column("Accept rate", "verify steps", True), "accept_rate", _percent),
+    Shown(Column("Speculated", "of steps", True), "speculated_share_steps", _percent),
+    Shown(Column("Speculated", "of tokens", True), "speculated_share_tokens", _percent),
+    Shown(Column("Switches", number=True), "switches", _whole),
+    Shown(Column("Completed", "requests", True), "completed", _whole),
+    Shown(Column("Failed", "requests", True), "failed", _whole),
+    Shown(Column("Largest batch", "running", True), "max_running_observed", _whole),
+    Shown(Column("Worker class", "as reported"), "worker_class"),
+)
+
+
+def points(points: pd.DataFrame) -> str:
+    """Every point of the run, one row each, sortable; a missing value is a dash, never 0."""
+    rows = sorted(
+        points.to_dict("records"),
+        key=lambda r: (arm_order(str(r["label"])), float(r["concurrency"]), float(r["repeat"])),
+    )
+    body = [[_point_cell(row, shown) for shown in POINT_COLUMNS] for row in rows]
+    return table([s.column for s in POINT_COLUMNS], body, "points", sortable=True)
+
+
+def _point_cell(row: Row, shown: Shown) -> Cell:
+    value = row.get(shown.key)
+    if not exists(value):
+        return MISSING
+    if shown.key == "status":
+        return Cell(str(value), kind="" if value == FINISHED else "bad")
+    if shown.write is None:
+        return Cell(scrub(str(value)))
+    amount = float(str(value))
+    kind = "bad" if shown.key == "failed" and amount else ""
+    return Cell(shown.write(amount), sort=amount, kind=kind)
+
+
+def parities(points: pd.DataFrame) -> list[Parity]:
+    """Admission parity at every concurrency; an arm's batch is the smallest of its repeats' largest."""
+    grid = Grid(points)
+    return [
+        admission_parity(
+            c,
+            {
+                label: min(map(int, grid.by_repeat(label, c, "max_running_observed").values()), default=None)
+                for label in grid.labels
+            },
+        )
+        for c in grid.concurrencies
+    ]
+
+
+def parity(points: pd.DataFrame) -> str:
+    """One row per concurrency: the largest running batch of each arm, and the verdict."""
+    found = parities(points)
+    labels = Grid(points).labels
+    columns = [
+        Column("C", number=True),
+        Column("Verdict"),
+        *(Column(label, number=True) for label in labels),
+    ]
+    verdicts = {
+        True: Cell("same load", kind="good"),
+        False: Cell("different load", kind="bad"),
+        None: Cell("not comparable", kind="none"),
+    }
+    rows = [
+        [
+            Cell(str(p.concurrency)),
+            verdicts[p.ok],
+            *(MISSING if b is None else Cell(f"{b:,}") for b in (p.observed[label] for label in labels)),
+        ]
+        for p in found
+    ]
+    return table(columns, rows, "parity")
