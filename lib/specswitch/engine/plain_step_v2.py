@@ -14,9 +14,9 @@ import torch
 from sglang.srt.managers.schedule_batch import ModelWorkerBatch
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
-from sglang.srt.speculative.eagle_info import EagleDraftInput
 
 from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
 
 
 def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tuple[GenerationBatchResult, int]:
@@ -36,12 +36,15 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
     stream = torch.get_device_module(worker.device).current_stream()
     batch.seq_lens.record_stream(stream)  # made on the schedule stream, read on this one
 
+    new_lens, done = _lens_after(batch, worker.device)
+    new_lens.record_stream(stream)
+
     table = worker.req_to_token_pool.req_to_token
     forward = dataclasses.replace(
         batch,
         input_ids=batch.spec_info.bonus_tokens.to(torch.int64),
         out_cache_loc=table[batch.req_pool_indices, batch.seq_lens].to(torch.int64),  # pre-claimed slot
-        seq_lens=batch.seq_lens + 1,  # out of place: the scheduler still reads the old ones
+        seq_lens=new_lens,  # another tensor: the scheduler still reads the old one
         seq_lens_cpu=batch.seq_lens_cpu + 1,
         seq_lens_sum=batch.seq_lens_sum + bs,
         spec_info=None,  # draft positions and indices must not leak into a DECODE
@@ -60,9 +63,10 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
             1
         )  # [b] -> [b, 1]: a list per request
 
-    draft_input = EagleDraftInput(
+    draft_input = PlainDraftInput(
         bonus_tokens=result.next_token_ids.to(torch.int32),
-        new_seq_lens=forward.seq_lens,
+        new_seq_lens=new_lens,
+        verify_done=done,
         capture_hidden_mode=CaptureHiddenMode.LAST,
         **placeholder_state(worker.draft_worker, bs),
     )
@@ -71,11 +75,24 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
         state = sync.catch_up(forward, [n + 1 for n in lens])
         synced = state.tokens
         merge_state(draft_input, state)
-    done = torch.get_device_module(worker.device).Event()
-    done.record()
-    draft_input.verify_done = done
+    note_lens(batch.reqs, [n + 1 for n in lens])
 
     result.next_draft_input = draft_input
     result.accept_lens = torch.ones(bs, dtype=torch.int32, device=batch.seq_lens.device)
     result.speculative_num_draft_tokens = 1  # the stride with which the scheduler reads next_token_ids
     return result, synced
+
+
+def _lens_after(batch: ModelWorkerBatch, device: str) -> tuple[torch.Tensor, Any]:
+    """Lengths after this step, and the event to wait for before the scheduler may read them (None: none).
+
+    Between plain steps the scheduler's stream has computed them already; the first one after a verify computes
+    them here, on the forward stream.
+    """
+    draft_input = batch.spec_info
+    if isinstance(draft_input, PlainDraftInput) and draft_input.next_seq_lens is not None:
+        return draft_input.next_seq_lens, None
+    new_lens = batch.seq_lens + 1
+    done = torch.get_device_module(device).Event()
+    done.record()
+    return new_lens, done

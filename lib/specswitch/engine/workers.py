@@ -22,6 +22,7 @@ from specswitch.engine import switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_sync import DraftSync, merge_state
+from specswitch.engine.plain_draft_input import note_lens
 from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
 from specswitch.engine.plain_step_v2 import plain_step_v2
@@ -145,17 +146,19 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
     def forward_batch_generation(self, model_worker_batch: Any) -> GenerationBatchResult:
         """Prefill and idle: stock. Decode: the policy chooses the shape."""
         batch = model_worker_batch
+        lens = batch.seq_lens_cpu.tolist()
         if not batch.forward_mode.is_decode() or batch.is_extend_in_batch:
             self.sync.forget(batch.reqs)
+            note_lens(batch.reqs, lens)
             return super().forward_batch_generation(batch)
-        info = self.decide(len(batch.seq_lens))
-        lens = batch.seq_lens_cpu.tolist()
+        info = self.decide(len(lens))
         pending = self.sync.pending_rows(batch.reqs)
         if pending and (self.sync.must_catch_up(batch.reqs, lens) or info.mode is Mode.SPECULATIVE):
             state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
             merge_state(batch.spec_info, state)
             info.synced = state.tokens
         if info.mode is Mode.SPECULATIVE:
+            note_lens(batch.reqs, None)
             return _tag(super().forward_batch_generation(batch), info)
         result, synced = plain_step_v2(self, batch, self.sync)
         info.synced += synced
