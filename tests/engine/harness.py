@@ -16,17 +16,23 @@ import tempfile
 import threading
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from specswitch.engine.cpu import bootstrap
 
-os.environ.setdefault("SPECSWITCH_CPU", "1")
-# In a server the main process runs this while it imports the engine, and the scheduler's process inherits the
-# environment from the start. Here the two are one process.
-bootstrap.activate()
+# The engine reads these while it is imported: environment variable -> the module constants it ends up in.
+READ_AT_IMPORT = {
+    "SGLANG_TEST_RETRACT": ["sglang.srt.managers.scheduler.TEST_RETRACT"],
+    "SGLANG_TEST_RETRACT_INTERVAL": ["sglang.srt.managers.scheduler.TEST_RETRACT_INTERVAL"],
+    "SGLANG_TEST_RETRACT_NO_PREFILL_BS": ["sglang.srt.managers.scheduler.TEST_RETRACT_NO_PREFILL_BS"],
+    "SGLANG_SIMULATE_ACC_LEN": [
+        f"sglang.srt.speculative.{module}.SIMULATE_ACC_LEN"
+        for module in ("spec_utils", "eagle_info", "eagle_info_v2")
+    ],
+}
 
 # What a scenario process imports before it is forked: about seven seconds, paid once per test session.
 PRELOAD = [
@@ -61,7 +67,8 @@ class Engine:
     ):
         if path not in ("none", "v1", "v2"):
             raise ValueError(f"path={path!r}: none, v1 or v2")
-        os.environ["SGLANG_ENABLE_SPEC_V2"] = "true" if path == "v2" else "false"
+        os.environ |= _process_environment() | {"SGLANG_ENABLE_SPEC_V2": "true" if path == "v2" else "false"}
+        bootstrap.activate()
         from sglang.srt.plugins import load_plugins
 
         load_plugins()
@@ -78,8 +85,7 @@ class Engine:
         self.path = path
         self.server_args = prepare_server_args(_argv(options))
         ports = PortArgs.init_new(self.server_args)
-        with contextlib.suppress(AttributeError):
-            configure_scheduler_process(self.server_args, 0, 0, 0, 0, 0, 0, None)
+        configure_scheduler_process(self.server_args, 0, 0, 0, 0, 0, 0, None)
         self.scheduler = Scheduler(self.server_args, ports, 0, 0, 0, 0, 0, 0, None)
         self.outbox: list[Any] = []
         self.requests: dict[str, Any] = {}
@@ -328,23 +334,23 @@ def in_process(
     scenario: Callable[..., Any],
     *args: Any,
     env: dict[str, str] | None = None,
-    fresh: bool = False,
     timeout: float = 300,
 ) -> Any:
     """Run scenario(*args) in a child process and return its (picklable) result.
 
-    scenario: a function at module level. env is set in the child before it runs; fresh=True starts a new interpreter
-    instead of forking one that has SGLang imported, which is needed for variables read at import. Raises
-    AssertionError or RuntimeError with the child's traceback, or the end of its log if it died or timed out.
+    scenario: a function at module level. env is set in the child before it runs, also for the engine's variables in
+    `READ_AT_IMPORT`. The child is forked from a process that has SGLang imported already and computes with one
+    thread. This process's own environment stays as it is. Raises AssertionError or RuntimeError with the child's
+    traceback, and the end of its log if it died or timed out.
     """
-    context = multiprocessing.get_context("spawn" if fresh else "forkserver")
-    if not fresh:
-        context.set_forkserver_preload(PRELOAD)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
     receiver, sender = context.Pipe(duplex=False)
     with tempfile.NamedTemporaryFile(prefix="scenario-", suffix=".log", delete=False) as log:
         pass
     child = context.Process(target=_child, args=(sender, log.name, env or {}, scenario, args), daemon=True)
-    child.start()
+    with _environment(_process_environment()):
+        child.start()
     sender.close()
     try:
         if not receiver.poll(timeout):
@@ -367,15 +373,52 @@ def _child(
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    os.environ.update(env)
     try:
+        _apply(env)
         sender.send(("result", scenario(*args)))
     except BaseException as error:
         kind = "assertion" if isinstance(error, AssertionError) else "error"
         sender.send((kind, "in the scenario's process:\n" + traceback.format_exc() + _tail(log, 20)))
     sender.close()
     sys.stdout.flush()
-    os._exit(0)
+    os._exit(0)  # without waiting for the scheduler's threads
+
+
+def _apply(env: dict[str, str]) -> None:
+    """Set environment variables, and the constants the engine has already read some of them into."""
+    import torch
+    from sglang.srt.environ import envs
+
+    torch.set_num_threads(1)
+    os.environ |= env
+    for name in READ_AT_IMPORT.keys() & env.keys():
+        for path in READ_AT_IMPORT[name]:
+            module, constant = path.rsplit(".", 1)
+            setattr(sys.modules[module], constant, getattr(envs, name).get())
+
+
+def _process_environment() -> dict[str, str]:
+    """What has to be set when a process begins to import the engine.
+
+    In a server the main process sets it while it imports the engine, and the scheduler's process starts with it;
+    here the two are one process.
+    """
+    return {"SPECSWITCH_CPU": "1", "CUDA_VISIBLE_DEVICES": "", **bootstrap.EARLY_ENVIRONMENT}
+
+
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables for a while; processes started meanwhile keep them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _tail(log: str, lines: int = 60) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.radix_attention import AttentionType
-from torch.nn.functional import scaled_dot_product_attention
 
 from specswitch.engine.cpu import attention_plan as planning
+from specswitch.engine.cpu.attend import attend_padded, attend_ragged
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -92,60 +92,6 @@ class CpuAttentionBackend(AttentionBackend):
         else:
             raise RuntimeError("attention without a plan: call init_forward_metadata before the forward")
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
-
-
-def attend_padded(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, plan: planning.PaddedPlan, scale: float
-) -> torch.Tensor:
-    """query: [T, Hq, D]; keys: [slots, Hkv, D]; values: [slots, Hkv, Dv]. Returns [T, Hq, Dv].
-
-    The Hq / Hkv query heads that share a KV head are laid out as further query rows, so K and V are not repeated.
-    """
-    batch, queries, length = plan.allowed.shape
-    kv_heads = keys.shape[1]
-    group = query.shape[1] // kv_heads
-    if plan.pick is not None:
-        query = query[plan.pick]
-    folded = (
-        query.view(batch, queries, kv_heads, group, -1)
-        .transpose(1, 2)
-        .reshape(batch, kv_heads, queries * group, -1)
-    )
-    flat = plan.slots.reshape(-1)
-    gathered = [
-        cache.index_select(0, flat).to(query.dtype).view(batch, length, kv_heads, -1).transpose(1, 2)
-        for cache in (keys, values)
-    ]
-    out = scaled_dot_product_attention(
-        folded, *gathered, attn_mask=plan.bias(group, query.dtype), scale=scale
-    )
-    out = out.view(batch, kv_heads, queries, group, -1).transpose(1, 2)
-    if plan.keep is not None:
-        return out[plan.keep].flatten(1, 2)
-    return out.reshape(batch * queries, kv_heads * group, -1)
-
-
-def attend_ragged(
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    plan: list[planning.RaggedRequest],
-    scale: float,
-) -> torch.Tensor:
-    """One attention per request. Shapes as in `attend_padded`."""
-    out = query.new_empty(query.shape[0], query.shape[1], values.shape[2])
-    for one in plan:
-        k, v = (cache[one.slots].to(query.dtype).transpose(0, 1) for cache in (keys, values))
-        out[one.start : one.end] = scaled_dot_product_attention(
-            query[one.start : one.end].transpose(0, 1).unsqueeze(0),
-            k.unsqueeze(0),
-            v.unsqueeze(0),
-            attn_mask=one.allowed,
-            is_causal=one.allowed is None,
-            scale=scale,
-            enable_gqa=query.shape[1] != keys.shape[1],
-        )[0].transpose(0, 1)
-    return out
 
 
 def _refuse_unsupported(layer: RadixAttention) -> None:

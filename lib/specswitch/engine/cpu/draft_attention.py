@@ -25,7 +25,6 @@ class CpuMultiStepDraftBackend:
     def __init__(self, model_runner: ModelRunner, topk: int, speculative_num_steps: int) -> None:
         self.topk = topk
         self.speculative_num_steps = speculative_num_steps
-        self.page_size = model_runner.server_args.page_size
         self.req_to_token = model_runner.req_to_token_pool.req_to_token
         self.attn_backends = [CpuAttentionBackend(model_runner) for _ in range(speculative_num_steps - 1)]
 
@@ -34,7 +33,7 @@ class CpuMultiStepDraftBackend:
         steps = self.speculative_num_steps
         rows, seq_lens = forward_batch.req_pool_indices, forward_batch.seq_lens
         prefix = torch.arange(int(seq_lens.max()))
-        drafted = draft_columns(seq_lens, self.topk, steps, self.page_size)
+        drafted = draft_columns(seq_lens, self.topk, steps)
         batch, width = len(rows), steps * self.topk
         # Step-major, so that step i needs a leading part of the columns only.
         drafted = drafted.transpose(1, 2).reshape(batch, width)
@@ -51,15 +50,7 @@ class CpuMultiStepDraftBackend:
             backend.plan = PaddedPlan(slots[:, :upto], allowed[:, :, :upto])
 
 
-def draft_columns(seq_lens: torch.Tensor, topk: int, steps: int, page_size: int) -> torch.Tensor:
-    """Columns of the request table that hold the drafted tokens, [B, topk, steps] int64.
-
-    Branches lie one after the other; with pages and topk > 1 each branch owns whole pages, and its tokens stand
-    behind room for a copy of the sequence's last partial page. seq_lens: [B].
-    """
-    if page_size == 1 or topk == 1:
-        branch_stride = torch.full_like(seq_lens, steps)
-    else:
-        branch_stride = (seq_lens % page_size + steps + page_size - 1) // page_size * page_size
-    branch_start = seq_lens[:, None] + torch.arange(topk) * branch_stride[:, None]
+def draft_columns(seq_lens: torch.Tensor, topk: int, steps: int) -> torch.Tensor:
+    """Columns of the request table that hold the drafted tokens, [B, topk, steps] int64. seq_lens: [B]."""
+    branch_start = seq_lens[:, None] + torch.arange(topk) * steps
     return branch_start[:, :, None] + torch.arange(steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from specswitch.engine.cpu.kernels import stand_in
-from specswitch.engine.cpu.ragged import exclusive_cumsum, ragged_ranges
+from specswitch.engine.cpu.ragged import ragged_ranges
 
 
 def assign_req_to_token_pool_func(
@@ -84,42 +84,19 @@ def assign_draft_cache_locs(
     bs_upper: int,
     iter_upper: int,
 ) -> None:
-    """Write freshly allocated draft slots into the table behind each sequence (v1 worker).
+    """Write the topk * steps freshly allocated draft slots into the table behind each sequence (v1 worker).
 
-    With pages and topk > 1 every branch owns whole pages that begin with a copy of the sequence's last partial
-    page: then the slot pairs to copy are put into source/target_cache_loc [(topk - 1) * sum(last partial page)],
-    and the first B * topk * steps entries of out_cache_loc become the draft slots proper, [B, topk, steps].
-    Stands for `sglang.srt.speculative.spec_utils.assign_draft_cache_locs`.
+    out_cache_loc: [B * topk * steps]; only the first three arguments, topk and steps are used. Stands for
+    `sglang.srt.speculative.spec_utils.assign_draft_cache_locs`. Raises NotImplementedError for trees over pages,
+    where branches would need copies of the last page: the engine refuses that combination on this backend anyway.
     """
-    if page_size == 1 or topk == 1:
-        columns = seq_lens[:, None] + torch.arange(topk * speculative_num_steps)
-        slots = out_cache_loc.view(columns.shape)
-        req_to_token[req_pool_indices[:, None], columns] = slots.to(req_to_token.dtype)
-        return
-
-    row, column = ragged_ranges(seq_lens, seq_lens + extend_lens)
-    req_to_token[req_pool_indices[row], column] = out_cache_loc[: row.numel()].to(req_to_token.dtype)
-
-    batch = len(seq_lens)
-    partial = seq_lens % page_size
-    page_start = seq_lens - partial
-    branch_stride = num_new_pages_per_topk * page_size
-    if duplicate_cache_len > 0:
-        assert source_cache_loc is not None and target_cache_loc is not None
-        # One range per (request, branch 1..topk-1), each as long as the request's partial page.
-        branch = torch.arange(1, topk).repeat(batch)
-        of_request = torch.arange(batch).repeat_interleave(topk - 1)
-        first = page_start[of_request]
-        pair_row, source_column = ragged_ranges(first, first + partial[of_request])
-        pool_row = req_pool_indices[of_request[pair_row]]
-        target_column = source_column + (branch * branch_stride[of_request])[pair_row]
-        source_cache_loc.copy_(req_to_token[pool_row, source_column])
-        target_cache_loc.copy_(req_to_token[pool_row, target_column])
-
-    branch_start = seq_lens[:, None] + torch.arange(topk) * branch_stride[:, None]
-    columns = branch_start[:, :, None] + torch.arange(speculative_num_steps)
-    slots = req_to_token[req_pool_indices[:, None, None], columns].flatten()
-    out_cache_loc[: slots.numel()] = slots
+    if page_size > 1 and topk > 1:
+        raise NotImplementedError(
+            f"page_size={page_size} with topk={topk}: use page_size 1 or topk 1 on a CPU"
+        )
+    columns = seq_lens[:, None] + torch.arange(topk * speculative_num_steps)
+    slots = out_cache_loc.view(columns.shape)
+    req_to_token[req_pool_indices[:, None], columns] = slots.to(req_to_token.dtype)
 
 
 @stand_in
@@ -151,25 +128,11 @@ def fill_bonus_tokens(
 ) -> None:
     """Last accepted token of each request out of rows of num_draft_tokens; fills bonus_tokens [B] (v2 worker).
 
-    accept_tokens: [B, num_draft_tokens] or flat; accept_lens: [B], bonus token included. Stands for `sglang.srt.speculative.eagle_info_v2.fill_bonus_tokens`.
+    accept_tokens: [B, num_draft_tokens] or flat; accept_lens: [B], bonus token included. Stands for
+    `sglang.srt.speculative.eagle_info_v2.fill_bonus_tokens`.
     """
     last = torch.arange(len(accept_lens)) * num_draft_tokens + accept_lens - 1
     bonus_tokens.copy_(accept_tokens.flatten()[last])
-
-
-@stand_in
-def fill_accepted_out_cache_loc(
-    accept_index: torch.Tensor,
-    out_cache_loc: torch.Tensor,
-    accepted_out_cache_loc: torch.Tensor,
-    size_upper: int,
-) -> None:
-    """Move the slots of accepted tokens (accept_index [M], -1 = rejected) to the front, in order.
-
-    Stands for `sglang.srt.speculative.eagle_info_v2.fill_accepted_out_cache_loc`.
-    """
-    accepted = accept_index[accept_index != -1].long()
-    accepted_out_cache_loc[: accepted.numel()] = out_cache_loc[accepted]
 
 
 @stand_in
@@ -188,47 +151,3 @@ def align_evict_mask_to_page_size(
     offset = torch.arange(num_draft_tokens)
     same_page = (offset >= page_start[:, None]) & (offset < page_start[:, None] + page_size)
     mask.masked_fill_(same_page, False)
-
-
-@stand_in
-def get_target_cache_loc(
-    tgt_cache_loc: torch.Tensor,
-    to_free_slots: torch.Tensor,
-    num_correct_drafts: torch.Tensor,
-    to_free_num_slots: torch.Tensor,
-    out_cache_loc: torch.Tensor,
-    num_verify_tokens: int,
-    num_verify_tokens_upper: int,
-    bs_upper: int,
-) -> None:
-    """Split each request's verify slots: the first accepted ones to keep, the last ones to free.
-
-    out_cache_loc: [B * num_verify_tokens]; num_correct_drafts, to_free_num_slots: [B]. Fills tgt_cache_loc
-    [sum(correct + 1)] and to_free_slots [sum(to_free)]. Stands for
-    `sglang.srt.speculative.spec_utils.get_target_cache_loc`.
-    """
-    row_start = torch.arange(len(num_correct_drafts)) * num_verify_tokens
-    _, kept = ragged_ranges(row_start, row_start + num_correct_drafts + 1)
-    tgt_cache_loc.copy_(out_cache_loc[kept])
-    row_end = row_start + num_verify_tokens
-    _, freed = ragged_ranges(row_end - to_free_num_slots, row_end)
-    to_free_slots.copy_(out_cache_loc[freed])
-
-
-@stand_in
-def filter_finished_cache_loc_kernel(
-    out_cache_loc: torch.Tensor,
-    tgt_cache_loc: torch.Tensor,
-    num_correct_drafts: torch.Tensor,
-    num_accept_tokens_filter: torch.Tensor,
-    bs_upper: int,
-    num_verify_tokens_upper: int,
-) -> None:
-    """Keep the slots of unfinished requests: the first num_accept_tokens_filter[b] of each row.
-
-    tgt_cache_loc: [sum(num_correct_drafts + 1)]; fills out_cache_loc [sum(num_accept_tokens_filter)]. Stands for
-    `sglang.srt.speculative.spec_utils.filter_finished_cache_loc_kernel`.
-    """
-    row_start = exclusive_cumsum(num_correct_drafts + 1)
-    _, kept = ragged_ranges(row_start, row_start + num_accept_tokens_filter)
-    out_cache_loc.copy_(tgt_cache_loc[kept])

@@ -1,4 +1,4 @@
-"""Handing out KV pages: the paged allocator's kernels and the KV copy, vectorised.
+"""Handing out KV pages: the paged allocator's kernels, vectorised.
 
 A slot is page * page_size + offset. Free pages are taken from the front of `free_pages` in request order; the
 allocator itself drops them afterwards, and throws the result away if there were too few.
@@ -57,22 +57,3 @@ def alloc_decode_kernel(
     Stands for `sglang.srt.mem_cache.allocator.alloc_decode_kernel`.
     """
     alloc_extend_kernel.fn(seq_lens - 1, seq_lens, last_loc, free_pages, out_indices, bs_upper, page_size)
-
-
-def move_kv_cache(pool: object, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
-    """Copy the K and V of all layers from slots src_loc [N] to slots tgt_loc [N].
-
-    All sources are read before anything is written, so the two may overlap. Stands for
-    `sglang.srt.mem_cache.memory_pool.MHATokenToKVPool.move_kv_cache`.
-    """
-    target, source = tgt_loc.long(), src_loc.long()
-    for buffer in (*pool.k_buffer, *pool.v_buffer):  # type: ignore[attr-defined]
-        buffer[target] = buffer[source]
-
-
-@stand_in
-def copy_all_layer_kv_cache_tiled(*_args: object, **_options: object) -> None:
-    """Nothing: the pool launches this once to warm it up; copies go through `move_kv_cache`.
-
-    Stands for `sglang.srt.mem_cache.memory_pool.copy_all_layer_kv_cache_tiled`.
-    """

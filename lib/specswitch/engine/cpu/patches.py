@@ -25,7 +25,8 @@ from specswitch.engine.cpu import (
     renorm,
     simulate,
     tree,
-    verify,
+    verify_greedy,
+    verify_sampling,
 )
 from specswitch.engine.cpu.attention import CpuAttentionBackend
 
@@ -33,24 +34,21 @@ BACKEND_NAME = "torch_native"
 
 _SPEC = "sglang.srt.speculative"
 _UTILS, _INFO, _INFO_V2 = f"{_SPEC}.spec_utils", f"{_SPEC}.eagle_info", f"{_SPEC}.eagle_info_v2"
-_ALLOC, _POOL = "sglang.srt.mem_cache.allocator", "sglang.srt.mem_cache.memory_pool"
+_ALLOC = "sglang.srt.mem_cache.allocator"
 
 # (module, dotted name in it) -> ours
 PATCHES: dict[tuple[str, str], Any] = {
     (f"{_SPEC}.eagle_utils", "sgl_build_tree_kernel_efficient"): tree.build_tree_kernel_efficient,
-    (f"{_SPEC}.eagle_utils", "verify_tree_greedy_func"): verify.verify_tree_greedy_func,
+    (f"{_SPEC}.eagle_utils", "verify_tree_greedy_func"): verify_greedy.verify_tree_greedy_func,
     (_UTILS, "assign_req_to_token_pool_func"): kv_locs.assign_req_to_token_pool_func,
     (_UTILS, "assign_draft_cache_locs"): kv_locs.assign_draft_cache_locs,
     (_UTILS, "create_extend_after_decode_spec_info"): kv_locs.create_extend_after_decode_spec_info,
     (_UTILS, "align_evict_mask_to_page_size"): kv_locs.align_evict_mask_to_page_size,
-    (_UTILS, "get_target_cache_loc"): kv_locs.get_target_cache_loc,
-    (_UTILS, "filter_finished_cache_loc_kernel"): kv_locs.filter_finished_cache_loc_kernel,
     (_UTILS, "generate_simulated_accept_index"): simulate.generate_simulated_accept_index,
     (_UTILS, "TREE_SPEC_KERNEL_AVAILABLE"): True,
     (_INFO_V2, "assign_extend_cache_locs_func"): kv_locs.assign_extend_cache_locs_func,
     (_INFO_V2, "assign_draft_cache_locs_page_size_1"): kv_locs.assign_draft_cache_locs_page_size_1,
     (_INFO_V2, "fill_bonus_tokens"): kv_locs.fill_bonus_tokens,
-    (_INFO_V2, "fill_accepted_out_cache_loc"): kv_locs.fill_accepted_out_cache_loc,
     (f"{_SPEC}.draft_utils", "DraftBackendFactory.create_decode_backend"): drafting.create_decode_backend,
     (
         f"{_SPEC}.draft_utils",
@@ -58,8 +56,6 @@ PATCHES: dict[tuple[str, str], Any] = {
     ): drafting.create_draft_extend_backend,
     (_ALLOC, "alloc_extend_kernel"): page_alloc.alloc_extend_kernel,
     (_ALLOC, "alloc_decode_kernel"): page_alloc.alloc_decode_kernel,
-    (_POOL, "copy_all_layer_kv_cache_tiled"): page_alloc.copy_all_layer_kv_cache_tiled,
-    (_POOL, "MHATokenToKVPool.move_kv_cache"): page_alloc.move_kv_cache,
     (
         "sglang.srt.model_executor.forward_batch_info",
         "compute_position_torch",
@@ -74,7 +70,7 @@ PATCHES: dict[tuple[str, str], Any] = {
     for op in (
         renorm.top_k_renorm_prob,
         renorm.top_p_renorm_prob,
-        verify.tree_speculative_sampling_target_only,
+        verify_sampling.tree_speculative_sampling_target_only,
     )
 }
 

@@ -103,7 +103,7 @@ def _write_mask(
     tree_mask: torch.Tensor, visible: torch.Tensor, seq_lens: torch.Tensor, tree_mask_mode: int
 ) -> None:
     """Put the [B, N, N] visibility among tree nodes into the flat mask."""
-    batch, nodes, _ = visible.shape
+    nodes = visible.shape[1]
     if tree_mask_mode == QLEN_ONLY:
         tree_mask[: visible.numel()] = visible.flatten()
         return
