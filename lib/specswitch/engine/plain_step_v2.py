@@ -63,12 +63,14 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
             1
         )  # [b] -> [b, 1]: a list per request
 
+    pending = sync.rule == "lazy"
     draft_input = PlainDraftInput(
         bonus_tokens=result.next_token_ids.to(torch.int32),
         new_seq_lens=new_lens,
         verify_done=done,
         capture_hidden_mode=CaptureHiddenMode.LAST,
-        **placeholder_state(worker.draft_worker, bs),
+        deferred=pending,
+        **({} if pending else placeholder_state(worker.draft_worker, bs)),
     )
     synced = 0
     if sync.rule == "eager":

@@ -44,7 +44,7 @@ def register() -> None:
 def _install() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
-    from specswitch.engine import cpu, scheduler_hooks, seam
+    from specswitch.engine import cpu, plain_draft_input, scheduler_hooks, seam
 
     cpu.install()
     seam.check()
@@ -61,6 +61,8 @@ def _install() -> None:
         "decode_stats": (scheduler_hooks.decode_stats, around),
         "on_idle": (scheduler_hooks.on_idle, before),
         "commit_len": (scheduler_hooks.commit_len, after),
+        "future_store": (plain_draft_input.store_deferred, around),
+        "future_resolve": (plain_draft_input.resolve_deferred, around),
         "request_metrics": (scheduler_hooks.request_metrics, around),
     }
     if set(hooks) != set(seam.HOOKED):

@@ -42,6 +42,13 @@ HOOKED = {
     ),
     "on_idle": Name(f"{SCHED}.on_idle", ("self",)),
     "commit_len": Name(f"{REQ}._cache_commit_len", ("self",)),
+    "future_store": Name(
+        "sglang.srt.managers.overlap_utils.FutureMap.store_to_map_for_new_batch",
+        ("self", "future_indices", "draft_input"),
+    ),
+    "future_resolve": Name(
+        "sglang.srt.managers.overlap_utils.FutureMap.resolve_future", ("self", "model_worker_batch")
+    ),
     "request_metrics": Name(
         "sglang.srt.managers.tokenizer_manager.TokenizerManager._calculate_spec_decoding_metrics",
         ("self", "meta_info", "recv_obj", "i"),

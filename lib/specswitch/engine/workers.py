@@ -22,7 +22,7 @@ from specswitch.engine import switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_sync import DraftSync, merge_state
-from specswitch.engine.plain_draft_input import note_lens
+from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
 from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
 from specswitch.engine.plain_step_v2 import plain_step_v2
@@ -153,10 +153,14 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
             return super().forward_batch_generation(batch)
         info = self.decide(len(lens))
         pending = self.sync.pending_rows(batch.reqs)
-        if pending and (self.sync.must_catch_up(batch.reqs, lens) or info.mode is Mode.SPECULATIVE):
+        catch_up = bool(pending) and self.sync.must_catch_up(batch.reqs, lens)
+        if info.mode is Mode.SPECULATIVE and isinstance(batch.spec_info, PlainDraftInput):
+            batch.spec_info.materialise()
+        if catch_up or (pending and info.mode is Mode.SPECULATIVE):
             state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
-            merge_state(batch.spec_info, state)
             info.synced = state.tokens
+            if info.mode is Mode.SPECULATIVE:
+                merge_state(batch.spec_info, state)
         if info.mode is Mode.SPECULATIVE:
             note_lens(batch.reqs, None)
             return _tag(super().forward_batch_generation(batch), info)
