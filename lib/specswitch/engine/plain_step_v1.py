@@ -7,16 +7,19 @@ for the unfinished rows. Every line that the engine relies on is named below.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
-from sglang.srt.managers.schedule_batch import ScheduleBatch
+from sglang.srt.managers.schedule_batch import FINISH_ABORT, ScheduleBatch
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.mem_cache.common import alloc_for_decode
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
 from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+
+logger = logging.getLogger(__name__)
 
 
 def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[GenerationBatchResult, int]:
@@ -69,7 +72,7 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
 
 
 def _append_logprobs(batch: ScheduleBatch, result: GenerationBatchResult) -> None:
-    """v1 workers hand out logprobs themselves; one entry per output token and request."""
+    """v1 workers hand out logprobs themselves, as plain numbers; one entry per output token and request."""
     output = result.logits_output
     values, ids = output.next_token_logprobs.tolist(), result.next_token_ids.tolist()
     for i, req in enumerate(batch.reqs):
@@ -78,10 +81,10 @@ def _append_logprobs(batch: ScheduleBatch, result: GenerationBatchResult) -> Non
         req.output_token_logprobs_val.append(values[i])
         req.output_token_logprobs_idx.append(ids[i])
         if req.top_logprobs_num > 0:
-            req.output_top_logprobs_val.append(output.next_token_top_logprobs_val[i])
-            req.output_top_logprobs_idx.append(output.next_token_top_logprobs_idx[i])
+            req.output_top_logprobs_val.append(output.next_token_top_logprobs_val[i].tolist())
+            req.output_top_logprobs_idx.append(output.next_token_top_logprobs_idx[i].tolist())
         if req.token_ids_logprob is not None:
-            req.output_token_ids_logprobs_val.append(output.next_token_token_ids_logprobs_val[i])
+            req.output_token_ids_logprobs_val.append(output.next_token_token_ids_logprobs_val[i].tolist())
             req.output_token_ids_logprobs_idx.append(output.next_token_token_ids_logprobs_idx[i])
 
 
@@ -95,13 +98,23 @@ def _append_tokens(batch: ScheduleBatch, tokens: list[int]) -> list[int]:
             req.update_reasoning_tokens(token, think_end)
         req.check_finished()
         if not req.finished() and req.grammar is not None:
-            req.grammar.accept_token(token)
-            req.check_finished()
+            _advance_grammar(req, token)
         req.kv_committed_len += 1
         req.kv_allocated_len = req.kv_committed_len
         if not req.finished():
             unfinished.append(i)
     return unfinished
+
+
+def _advance_grammar(req: Any, token: int) -> None:
+    """Feed the grammar; a token that it refuses aborts this request in its next step, as on a plain server."""
+    try:
+        req.grammar.accept_token(token)
+    except ValueError as e:
+        logger.error("Request %s: the grammar refused token %d: %s", req.rid, token, e)
+        req.to_finish = FINISH_ABORT()
+    else:
+        req.check_finished()
 
 
 def _leave_draft_input(

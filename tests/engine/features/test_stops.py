@@ -1,0 +1,103 @@
+"""Stop tokens, stop strings and the length cap: the earliest wins (field case A13)."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from tests.engine.features.arms import Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+PROMPTS = [prompt(i, 4 + i) for i in range(14)]
+FREE = {"max_new_tokens": 40, "ignore_eos": True}
+DRAFTS = 3
+
+Cases = dict[str, tuple[list[int], dict]]
+
+
+def free_run(client: Client) -> None:
+    for i, ids in enumerate(PROMPTS):
+        client.submit(f"p{i}", ids, FREE)
+
+
+def cases_from(free: Outcome) -> Cases:
+    """Requests whose stop is known to occur: the token or text that the free run made at some position."""
+    cases: Cases = {}
+    for i, ids in enumerate(PROMPTS):
+        out = free.answers[f"p{i}"].ids
+        at = 3 + i
+        cases[f"token{i}"] = ids, {"max_new_tokens": 40, "stop_token_ids": [out[at]]}
+        for spare in range(DRAFTS + 1):
+            cases[f"cap{spare}-{i}"] = ids, {"max_new_tokens": at + 1 + spare, "stop_token_ids": [out[at]]}
+        for length in (1, 2):
+            ascii_at = next((k for k in range(3, 30) if max(out[k : k + length]) < 94), None)
+            if ascii_at is not None:
+                text = "".join(chr(t + ord("!")) for t in out[ascii_at : ascii_at + length])
+                cases[f"text{length}-{i}"] = ids, {"max_new_tokens": 40, "ignore_eos": True, "stop": [text]}
+    return cases
+
+
+def workload(cases: Cases, client: Client) -> None:
+    for n, (name, (ids, params)) in enumerate(cases.items()):
+        client.submit(name, ids, params, at=n // 3)
+
+
+@pytest.fixture(scope="module")
+def cases(pair: Pair) -> Cases:
+    return cases_from(plain_server(pair, free_run))
+
+
+@pytest.fixture(scope="module")
+def plain(pair: Pair, cases: Cases) -> Outcome:
+    return plain_server(pair, functools.partial(workload, cases))
+
+
+@pytest.fixture(scope="module", params=["v1", "v2"])
+def outcomes(request: pytest.FixtureRequest, pair: Pair, cases: Cases) -> dict[str, Outcome]:
+    return run_modes(request.param, pair, functools.partial(workload, cases))
+
+
+def deviation(answer: Answer, reference: Answer) -> str | None:
+    """The kind of difference to the plain server, as docs/worker.md names them; None if there is none."""
+    if (answer.ids, answer.reason, answer.matched) == (reference.ids, reference.reason, reference.matched):
+        return None
+    surplus = len(answer.ids) - len(reference.ids)
+    assert answer.ids[: len(reference.ids)] == reference.ids, "not even the same output"
+    if reference.matched is None or surplus < 1:
+        return "unexplained"
+    if isinstance(reference.matched, int):
+        return "cap instead of stop" if answer.reason == "length" and surplus <= DRAFTS else "unexplained"
+    if answer.matched == reference.matched and surplus <= DRAFTS:
+        return "ids after the stop string"
+    return "stop string missed"
+
+
+def deviations(outcome: Outcome, plain: Outcome) -> dict[str, str]:
+    assert outcome.answers.keys() == plain.answers.keys()
+    found = {name: deviation(answer, plain.answers[name]) for name, answer in outcome.answers.items()}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def test_plain_steps_stop_exactly_where_the_plain_server_does(
+    outcomes: dict[str, Outcome], plain: Outcome
+) -> None:
+    assert {a.reason for a in plain.answers.values()} == {"stop", "length"}
+    assert deviations(outcomes["off"], plain) == {}
+
+
+@pytest.mark.parametrize("outcomes", ["v1"], indirect=True)
+@pytest.mark.parametrize("mode", ["always", "flip"])
+def test_v1_stops_exactly_there_in_speculative_steps_too(
+    outcomes: dict[str, Outcome], plain: Outcome, mode: str
+) -> None:
+    assert deviations(outcomes[mode], plain) == {}
+
+
+@pytest.mark.parametrize("outcomes", ["v2"], indirect=True)
+@pytest.mark.parametrize("mode", ["always", "flip"])
+def test_v2_differs_in_speculative_steps_only_as_documented(
+    outcomes: dict[str, Outcome], plain: Outcome, mode: str
+) -> None:
+    """This engine looks at an accepted run as a whole there: at its cap first, and for strings at its tail."""
+    found = deviations(outcomes[mode], plain)
+    assert set(found.values()) <= {"cap instead of stop", "ids after the stop string", "stop string missed"}
+    assert all("token" not in name for name in found), "a stop token away from the cap is always seen"
