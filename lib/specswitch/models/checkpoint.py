@@ -1,0 +1,144 @@
+"""The pair as checkpoint directories in the layout that engines load, and back.
+
+bf16 safetensors, the tensor names of Llama and of EAGLE-3 heads. The draft's config names its three target
+layers outright: the engine's default collapses on shallow targets.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from specswitch.models.network import Draft, Shape, Target
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+END_ID, PAD_ID = 0, 1
+
+# What the engine must find; it drops unknown names and keeps random values for missing ones, both in silence.
+DRAFT_TENSORS = (
+    "d2t",
+    "fc.weight",
+    "lm_head.weight",
+    "midlayer.hidden_norm.weight",
+    "midlayer.input_layernorm.weight",
+    "midlayer.mlp.down_proj.weight",
+    "midlayer.mlp.gate_proj.weight",
+    "midlayer.mlp.up_proj.weight",
+    "midlayer.post_attention_layernorm.weight",
+    "midlayer.self_attn.k_proj.weight",
+    "midlayer.self_attn.o_proj.weight",
+    "midlayer.self_attn.q_proj.weight",
+    "midlayer.self_attn.v_proj.weight",
+    "norm.weight",
+)
+
+
+def target_config(shape: Shape) -> dict[str, Any]:
+    """config.json of the target."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": shape.vocab,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.mlp,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "max_position_embeddings": shape.context,
+        "rope_theta": shape.rope_theta,
+        "rms_norm_eps": shape.norm_eps,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": True,
+        "bos_token_id": END_ID,
+        "eos_token_id": END_ID,
+        "pad_token_id": PAD_ID,
+        "torch_dtype": "bfloat16",
+    }
+
+
+def draft_config(shape: Shape) -> dict[str, Any]:
+    """config.json of the draft."""
+    return target_config(shape) | {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "num_hidden_layers": 1,
+        "draft_vocab_size": shape.draft_vocab,
+        "tie_word_embeddings": False,
+        "eagle_config": {
+            "eagle_aux_hidden_state_layer_ids": list(shape.aux_layers),
+            "use_aux_hidden_state": True,
+        },
+    }
+
+
+def shape_of(target_directory: Path, draft_directory: Path) -> Shape:
+    """The pair's sizes as its two config files state them."""
+    target, draft = (
+        json.loads((d / CONFIG).read_text(encoding="utf-8")) for d in (target_directory, draft_directory)
+    )
+    first, second, third = draft["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+    return Shape(
+        hidden=target["hidden_size"],
+        layers=target["num_hidden_layers"],
+        heads=target["num_attention_heads"],
+        kv_heads=target["num_key_value_heads"],
+        head_dim=target["head_dim"],
+        mlp=target["intermediate_size"],
+        vocab=target["vocab_size"],
+        draft_vocab=draft["draft_vocab_size"],
+        context=target["max_position_embeddings"],
+        aux_layers=(first, second, third),
+        rope_theta=target["rope_theta"],
+        norm_eps=target["rms_norm_eps"],
+    )
+
+
+def save_target(target: Target, shape: Shape, directory: Path) -> None:
+    """Write config and weights of the target."""
+    _save(target, target_config(shape), directory)
+    generation = {"bos_token_id": END_ID, "eos_token_id": END_ID, "pad_token_id": PAD_ID}
+    _write_json(generation, directory / "generation_config.json")
+
+
+def save_draft(draft: Draft, shape: Shape, directory: Path) -> None:
+    """Write config and weights of the draft."""
+    _save(draft, draft_config(shape), directory)
+
+
+def load_pair(target_directory: Path, draft_directory: Path, dtype: torch.dtype) -> tuple[Target, Draft]:
+    """Both models from their directories, for reading only. Missing or unknown tensors are an error."""
+    shape = shape_of(target_directory, draft_directory)
+    target, draft = Target(shape), Draft(shape)
+    target.load_state_dict(load_file(target_directory / WEIGHTS))
+    draft.load_state_dict(load_file(draft_directory / WEIGHTS))
+    for module in (target, draft):
+        module.to(dtype).requires_grad_(False)
+    return target, draft
+
+
+def round_weights(module: nn.Module) -> None:
+    """Round the parameters in place to what bf16 files will hold, so that later stages see those values."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(parameter.to(torch.bfloat16))
+
+
+def _save(module: nn.Module, config: dict[str, Any], directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: (t if name == "d2t" else t.to(torch.bfloat16)).contiguous().cpu()
+        for name, t in module.state_dict().items()
+    }
+    save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+    _write_json(config, directory / CONFIG)
+
+
+def _write_json(content: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
