@@ -97,7 +97,7 @@ def test_acceptance_shows_speculating_arms_only_with_counts_on_hover():
     length, rate = [t for t in figure.data if t.name == "always-v2"]
     at = length.x.index(8)
     assert f"{cell['accept_length_num'].sum():,.0f} tokens" in length.customdata[at]
-    assert f"{cell['accept_length_den'].sum():,.0f} verify turns" in length.customdata[at]
+    assert f"{cell['accept_length_den'].sum():,.0f} request-steps" in length.customdata[at]
     assert f"{cell['accept_rate_num'].sum():,.0f} accepted" in rate.customdata[at]
     assert f"{cell['accept_rate_den'].sum():,.0f} proposed" in rate.customdata[at]
 

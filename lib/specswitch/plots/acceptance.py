@@ -23,7 +23,7 @@ WORDS = Words(
 )
 # column, panel title, what numerator and denominator count
 PANELS = (
-    ("accept_length", "Accept length", "tokens", "verify turns"),
+    ("accept_length", "Accept length", "tokens", "request-steps"),
     ("accept_rate", "Accept rate", "accepted", "proposed"),
 )
 
@@ -63,7 +63,7 @@ def with_counts(grid: Grid, label: str, column: str, num: str, den: str) -> Call
 
     def text(concurrency: int, interval: Interval) -> str:
         counts = grid.counts(label, concurrency, column)
-        tail = f" = {counts[0]:,} {num} / {counts[1]:,} {den}" if counts else ""
+        tail = f"; {counts[0]:,} {num} / {counts[1]:,} {den}" if counts else ""
         return f"{interval_text(interval)}{tail}"
 
     return text

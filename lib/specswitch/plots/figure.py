@@ -60,7 +60,7 @@ def line(series: Series, hover: Hover, **extra: Any) -> go.Scatter:
             "width": 5,
         },
         customdata=[None if p is None else hover(c, p) for c, p in zip(series.x, points, strict=True)],
-        hovertemplate="%{customdata}",
+        hovertemplate=f"{series.name}: %{{customdata}}<extra></extra>",
         **extra,
     )
 

@@ -16,8 +16,7 @@ import pandas as pd
 from specswitch.metrics.envelope import envelope_ratio_interval
 from specswitch.metrics.intervals import Interval, mean_interval, paired_ratio
 from specswitch.plots.theme import arm_order
-
-FINISHED = "finished"
+from specswitch.results.tables import FINISHED
 
 
 @dataclass(frozen=True, slots=True)

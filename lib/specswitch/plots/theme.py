@@ -123,6 +123,8 @@ def template() -> go.layout.Template:
         "ticklen": 4,
         "showline": True,
         "automargin": True,
+        "spikecolor": RULE,
+        "spikethickness": 1,
         "title": {"standoff": 10, "font": {"size": 12.5, "color": QUIET}},
         "tickfont": {"size": 12, "color": QUIET},
     }

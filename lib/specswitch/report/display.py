@@ -24,13 +24,18 @@ CONFIG = {
 }
 
 
-def figure(drawn: go.Figure | None, finding: str | Sequence[str] = (), absent: str = "") -> None:
+def figure(
+    drawn: go.Figure | None,
+    finding: str | Sequence[str] = (),
+    absent: str = "This run has no data for this figure.",
+) -> None:
     """Show a figure: the finding above it, the caption (title, how to read it, footnotes) below.
 
-    `drawn` None means that the run has no data for it; then the sentence `absent` is shown instead.
+    `drawn` None means that the run has no data for it; then the sentence `absent` (if any) is shown instead.
     """
     if drawn is None:
-        display(HTML(html.paragraph(absent or "This run has no data for this figure.", "absent")))
+        if absent:
+            display(HTML(html.paragraph(absent, "absent")))
         return
     sentences = [finding] if isinstance(finding, str) else list(finding)
     if sentences:
@@ -45,9 +50,14 @@ def findings(sentences: Sequence[str]) -> None:
     display(HTML(html.paragraph(sentences[0], "finding") if one else html.bullets(sentences, "findings")))
 
 
-def fragment(*pieces: str) -> None:
-    """Show ready HTML (from `report.html` or `report.tables`)."""
-    display(HTML("".join(pieces)))
+def lede(text: str) -> None:
+    """Show the opening paragraph."""
+    display(HTML(html.paragraph(text, "lede")))
+
+
+def table(ready: str, note: str = "") -> None:
+    """Show a table that is HTML already, and a note below it."""
+    display(HTML(ready + (html.paragraph(note, "table-note") if note else "")))
 
 
 def mimebundle(drawn: go.Figure) -> dict[str, object]:

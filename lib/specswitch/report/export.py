@@ -21,9 +21,11 @@ import specswitch
 from specswitch.plots.theme import DARK
 from specswitch.report import bundle
 from specswitch.report.display import PLOTLY_MIMETYPE
+from specswitch.report.scrub import scrub
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDGET_MIMETYPE = "application/vnd.jupyter.widget-view+json"
+ERROR_TAG = "papermill-error-cell-tag"  # cells that papermill puts in to point at an error
 WIDGET_NOTE = "An interactive widget stood here; it lives in the notebook only."
 
 
@@ -40,9 +42,8 @@ def to_html(notebook: NotebookNode, title: str, banners: Sequence[Banner] = ()) 
     """The whole page. `notebook` must be executed; it is not changed."""
     exporter = HTMLExporter(config=_config())
     exporter.register_filter("toc", table_of_contents)
-    body, _ = exporter.from_notebook_node(
-        without_widgets(notebook), resources={"page": _page(title, banners)}
-    )
+    exporter.register_filter("scrub", scrub)
+    body, _ = exporter.from_notebook_node(printable(notebook), resources={"page": _page(title, banners)})
     return body
 
 
@@ -101,11 +102,11 @@ def table_of_contents(content: str) -> str:
     return "".join(parts)
 
 
-def without_widgets(notebook: NotebookNode) -> NotebookNode:
-    """A copy in which every widget view is a line of text, and without the widgets' stored state."""
+def printable(notebook: NotebookNode) -> NotebookNode:
+    """A copy in which every widget view is a line of text, without the widgets' state and papermill's marks."""
     copy = NotebookNode(notebook, metadata=NotebookNode(notebook.metadata))
     copy.metadata.pop("widgets", None)
-    copy.cells = [_without_widgets(cell) for cell in notebook.cells]
+    copy.cells = [_without_widgets(c) for c in notebook.cells if ERROR_TAG not in c.metadata.get("tags", [])]
     return copy
 
 

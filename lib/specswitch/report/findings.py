@@ -35,11 +35,13 @@ def throughput(table: pd.DataFrame) -> str:
 def ratio(table: pd.DataFrame) -> list[str]:
     """One sentence per speculating arm: where it is faster, slower or not distinguishable."""
     grid = Grid(table)
-    return [
-        f"{series.label} is {text}."
-        for series, baseline in ratios(grid)
-        if baseline == baseline_of(series.label, grid.labels) and (text := against(series, baseline))
-    ]
+    sentences = []
+    for series, baseline in ratios(grid):
+        if baseline == baseline_of(series.label, grid.labels) and series.drawable:
+            text = against(series, baseline)
+            unknown = f"{series.label} cannot be told from {baseline} yet: no concurrency has two repeats."
+            sentences.append(f"{series.label} is {text}." if text else unknown)
+    return sentences
 
 
 def envelope(table: pd.DataFrame) -> list[str]:
@@ -73,6 +75,14 @@ def acceptance(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def accept_lengths(table: pd.DataFrame) -> list[str]:
+    """One sentence with the accept length of every verifying arm; none without such arms."""
+    grid = Grid(table)
+    found = [(label, _overall(grid, label, "accept_length")) for label in grid.labels]
+    known = [f"{label} {number(length)}" for label, length in found if length is not None]
+    return [f"Accept length (tokens per request and verify step): {', '.join(known)}."] if known else []
+
+
 def latency(table: pd.DataFrame) -> list[str]:
     """One sentence per speculating arm: mean TPOT beside its baseline's, at both ends of the grid."""
     grid = Grid(table)
@@ -104,12 +114,12 @@ def speculation(table: pd.DataFrame) -> list[str]:
         shares = grid.mean(label, "speculated_share_steps")
         if label.split("-", 1)[0] not in ("dynamic", "off") or not shares.drawable:
             continue
-        groups: dict[str, list[int]] = {"every": [], "some": [], "no": []}
+        groups: dict[str, list[int]] = {"every step": [], "some steps": [], "no step": []}
         for c, p in zip(shares.x, shares.points, strict=True):
             if p is not None:
-                groups["every" if p.mean == 1 else "no" if p.mean == 0 else "some"].append(c)
-        text = ", ".join(f"in {share} steps at {places(at, shares.x)}" for share, at in groups.items() if at)
-        sentences.append(f"{label} speculated {text}.".replace("in every steps", "in every step"))
+                groups["every step" if p.mean == 1 else "no step" if p.mean == 0 else "some steps"].append(c)
+        text = ", ".join(f"in {share} at {places(at, shares.x)}" for share, at in groups.items() if at)
+        sentences.append(f"{label} speculated {text}.")
     return sentences
 
 

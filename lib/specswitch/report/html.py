@@ -33,8 +33,8 @@ _ARM = re.compile(r"\b(?:none-sync|none|(?:always|off|dynamic)-v\d(?:-\w+)*)\b")
 
 
 def text(words: str) -> str:
-    """Words as HTML: escaped, and the names of arms set off so that they do not break at their hyphens."""
-    return _ARM.sub(r'<span class="arm">\g<0></span>', _escape(words))
+    """Words as HTML: escaped; names of arms set off, so that they do not break, and no break in `C = 8`."""
+    return _ARM.sub(r'<span class="arm">\g<0></span>', _escape(words)).replace("C = ", "C\u00a0=\u00a0")
 
 
 def paragraph(words: str, kind: str = "") -> str:

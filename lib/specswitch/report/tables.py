@@ -9,10 +9,11 @@ import pandas as pd
 
 from specswitch.metrics.parity import Parity, admission_parity
 from specswitch.plots.figure import number
-from specswitch.plots.grid import FINISHED, Grid, exists
+from specswitch.plots.grid import Grid, exists
 from specswitch.plots.theme import arm_order
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.scrub import scrub
+from specswitch.results.tables import FINISHED
 
 Row = Mapping[str, object]
 

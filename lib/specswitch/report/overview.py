@@ -1,0 +1,117 @@
+"""The top of the report: what was measured, what the arms mean, how the run ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pandas as pd
+
+from specswitch.config import project_root
+from specswitch.plots.grid import Grid
+from specswitch.report import findings
+from specswitch.report.html import Cell, Column, table
+from specswitch.report.scrub import scrub
+from specswitch.report.tables import parities
+from specswitch.results import Run, read_run
+from specswitch.results import table as points_table
+from specswitch.results.tables import FINISHED
+
+_PATHS = {
+    "v1": "EAGLE-3 on the v1 worker, no overlap scheduling",
+    "v2": "EAGLE-3 on the v2 worker, overlap scheduling",
+}
+_MODES = {
+    "always": "every decode step speculates",
+    "off": "speculation configured, but switched off at every batch",
+    "dynamic": "speculates while the running batch is at most {threshold}",
+}
+_NONE = {
+    "none": "no speculative flags at all: the engine's default server, overlap scheduling",
+    "none-sync": "no speculative flags, overlap scheduling switched off: the fair partner of v1",
+}
+
+
+def open_run(run_dir: str) -> tuple[Run, pd.DataFrame]:
+    """The run in `run_dir` and its table; a relative path counts from the root of the checkout.
+
+    Raises DamagedError or SchemaError when there is no readable run.
+    """
+    run = read_run(project_root() / run_dir)
+    return run, points_table(run)
+
+
+def model_names(run: Run) -> tuple[str, str]:
+    """Short names of target and draft: the last part of their ids."""
+    ids = (str(run.manifest["models"][role]["id"]) for role in ("model", "draft"))
+    target, draft = (model.rstrip("/").rsplit("/", 1)[-1] for model in ids)
+    return target, draft
+
+
+def lede(run: Run, points: pd.DataFrame) -> str:
+    """One paragraph: models, device, size of the grid, when."""
+    target, draft = model_names(run)
+    grid = Grid(points)
+    at = datetime.fromisoformat(run.manifest["started_at"])
+    repeats = points["repeat"].nunique()
+    device = run.manifest["provenance"]["device"]
+    return scrub(
+        f"{target} with the EAGLE-3 draft {draft}, served by SGLang "
+        f"{run.manifest['provenance']['packages']['sglang']} on {device}. {_many(len(grid.labels), 'arm')} at "
+        f"{_many(len(grid.concurrencies), 'concurrency', 'concurrencies')}, {_many(repeats, 'repeat')}, "
+        f"begun on {at.day} {at:%B %Y, %H:%M} UTC."
+    )
+
+
+def summary(run: Run, points: pd.DataFrame) -> list[str]:
+    """What the run shows, in sentences, the state of the run itself last."""
+    sentences = [
+        findings.throughput(points),
+        *findings.ratio(points[points["arm"] != "dynamic"]),
+        *findings.envelope(points),
+        *findings.accept_lengths(points),
+    ]
+    capped = [p for p in parities(points) if p.ok is False]
+    sentences += [f"Not the same load: {p.message}." for p in capped]
+    return [scrub(s) for s in [*sentences, state(run, points)]]
+
+
+def state(run: Run, points: pd.DataFrame) -> str:
+    """How many points finished, how many requests failed."""
+    done = points[points["status"] == FINISHED]
+    failed = int(done["failed"].sum()) if "failed" in done.columns else 0
+    requests = f"{failed:,} requests failed in them" if failed else "no request failed in them"
+    text = f"{len(done)} of {_many(len(points), 'planned point')} finished; {requests}."
+    if run.problems:
+        text += f" {_many(len(run.problems), 'point')} could not be read: {'; '.join(run.problems)}."
+    return text
+
+
+def arms(points: pd.DataFrame) -> str:
+    """A table that says in words what each arm is, and which worker class its server reported."""
+    rows = []
+    for label in Grid(points).labels:
+        of_arm = points[points["label"] == label]
+        done = of_arm[of_arm["status"] == FINISHED]
+        classes = sorted(done["worker_class"].dropna().unique()) if "worker_class" in done.columns else []
+        rows.append(
+            [
+                Cell(label),
+                Cell(arm_in_words(of_arm.iloc[0].to_dict()), kind="wrap"),
+                Cell(", ".join(map(str, classes)) or "–"),
+                Cell(f"{len(done)} of {len(of_arm)}", kind="" if len(done) == len(of_arm) else "bad"),
+            ]
+        )
+    columns = [Column("Arm"), Column("What it is"), Column("Worker class", "as the server reported it")]
+    return table([*columns, Column("Points", "finished")], rows, "arms")
+
+
+def arm_in_words(row: dict[str, object]) -> str:
+    """What an arm does, from a row of the table (`label`, `arm`, `path`, `threshold`)."""
+    label, mode, path = (str(row.get(key)) for key in ("label", "arm", "path"))
+    if mode not in _MODES or path not in _PATHS:
+        return _NONE.get(label, label)
+    return f"{_PATHS[path]}; {_MODES[mode].format(threshold=row.get('threshold'))}"
+
+
+def _many(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

@@ -1,0 +1,96 @@
+"""Sentences: computed, and a difference is claimed only where the interval says so."""
+
+import pandas as pd
+import pytest
+
+from plots.tables import DYNAMIC, STATIC, made_up_table
+from specswitch.report import findings
+from specswitch.report.findings import places
+
+
+def table_of(**arms):
+    """label -> concurrency -> values, one per repeat."""
+    return pd.DataFrame(
+        [
+            {"label": label.replace("_", "-"), "concurrency": c, "repeat": r, "output_tok_s": v}
+            for label, cells in arms.items()
+            for c, values in cells.items()
+            for r, v in enumerate(values)
+        ]
+    )
+
+
+def test_faster_slower_and_not_distinguishable_follow_the_intervals():
+    table = table_of(
+        none={1: [100, 101, 99], 8: [800, 801, 799], 32: [3000, 3001, 2999]},
+        always_v2={1: [150, 152, 149], 8: [700, 900, 805], 32: [2000, 2001, 1999]},
+    )
+    (sentence,) = findings.ratio(table)
+    assert sentence == (
+        "always-v2 is faster than none at C = 1 (1.50×); slower than none at C = 32 (0.667×); "
+        "not distinguishable from none at C = 8."
+    )
+
+
+def test_single_runs_give_no_verdict():
+    (sentence,) = findings.ratio(table_of(none={1: [100]}, always_v2={1: [500]}))
+    assert sentence == "always-v2 cannot be told from none yet: no concurrency has two repeats."
+
+
+def test_the_highest_throughput_is_named_with_its_place():
+    text = findings.throughput(
+        table_of(none={1: [100, 102], 8: [900, 902]}, always_v2={1: [150, 152], 8: [700, 702]})
+    )
+    assert text == "The highest output throughput is that of none: 901 tokens/s at C = 8."
+
+
+def test_an_empty_table_is_said_to_be_empty():
+    empty = pd.DataFrame(columns=["label", "concurrency", "repeat"])
+    assert "no throughput to show" in findings.throughput(empty)
+    assert findings.ratio(empty) == findings.latency(empty) == findings.acceptance(empty) == []
+
+
+def test_envelope_names_the_worst_place_and_what_is_below():
+    table = table_of(
+        none={1: [100, 101, 99], 8: [800, 801, 799]},
+        always_v2={1: [150, 151, 149], 8: [500, 501, 499]},
+        dynamic_v2_t4={1: [149, 151, 150], 8: [640, 641, 639]},
+    )
+    (sentence,) = findings.envelope(table)
+    assert (
+        sentence
+        == "dynamic-v2-t4 reaches 0.800× of the envelope at its worst (C = 8) and is below it at C = 8."
+    )
+
+
+def test_acceptance_is_pooled_over_the_run():
+    table = made_up_table(("always-v2",))
+    length = table["accept_length_num"].sum() / table["accept_length_den"].sum()
+    assert f"emits {length:.2f} tokens" in findings.acceptance(table)[0]
+
+
+def test_speculation_says_where_it_was_on_and_off():
+    sentences = findings.speculation(made_up_table(DYNAMIC))
+    assert (
+        "dynamic-v2-t8-lazy speculated in every step at C = 1 to 8, in no step at C = 16 and 32." in sentences
+    )
+
+
+def test_latency_compares_with_the_fair_baseline():
+    (v1, v2) = findings.latency(made_up_table(STATIC))
+    assert v1.startswith("always-v1 needs")
+    assert "none-sync:" in v1
+    assert "(none:" in v2
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        ((1,), "C = 1"),
+        ((1, 2), "C = 1 and 2"),
+        ((1, 2, 4), "C = 1 to 4"),
+        ((1, 4, 8, 16, 64), "C = 1, 4 to 16 and 64"),
+    ],
+)
+def test_places_join_neighbours_on_the_grid(at, text):
+    assert places(at, (1, 2, 4, 8, 16, 32, 64)) == text

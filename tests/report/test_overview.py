@@ -1,0 +1,52 @@
+"""The words at the top: arms explained, capped arms told, the state of the run counted."""
+
+import pytest
+
+from plots.tables import STATIC, made_up_table
+from report.built import run_of
+from specswitch.report import overview
+
+
+def test_the_lede_names_models_device_and_grid():
+    run, points = overview.open_run(str(run_of("failed")))
+    text = overview.lede(run, points)
+    assert text.startswith("tiny-target with the EAGLE-3 draft tiny-eagle3, served by SGLang 0.5.12")
+    assert "4 arms at 4 concurrencies, 3 repeats" in text
+
+
+def test_the_state_counts_points_and_failed_requests():
+    run, points = overview.open_run(str(run_of("failed")))
+    assert overview.state(run, points) == "18 of 48 planned points finished; no request failed in them."
+    points.loc[0, "failed"] = 2
+    assert "2 requests failed in them" in overview.state(run, points)
+
+
+def test_a_capped_arm_is_told_at_the_top():
+    run, _ = overview.open_run(str(run_of("failed")))
+    points = made_up_table(STATIC)
+    assert not any("Not the same load" in s for s in overview.summary(run, points))
+    points.loc[(points["label"] == "always-v1") & (points["concurrency"] == 32), "max_running_observed"] = 16
+    assert any(
+        s.startswith("Not the same load: C=32: always-v1 ran at most 16")
+        for s in overview.summary(run, points)
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"label": "none-sync", "arm": "none", "path": "none"}, "fair partner of v1"),
+        (
+            {"label": "always-v2", "arm": "always", "path": "v2"},
+            "v2 worker, overlap scheduling; every decode step",
+        ),
+        (
+            {"label": "dynamic-v1-t8", "arm": "dynamic", "path": "v1", "threshold": 8},
+            "running batch is at most 8",
+        ),
+        ({"label": "off-v2-lazy", "arm": "off", "path": "v2", "threshold": 0}, "switched off at every batch"),
+        ({"label": "something-new", "arm": "else", "path": "v3"}, "something-new"),
+    ],
+)
+def test_arms_are_told_in_words(row, words):
+    assert words in overview.arm_in_words(row)
