@@ -1,0 +1,107 @@
+"""The installed engine's command-line options, read from its source without importing it.
+
+Importing the engine takes seconds; a wrong flag should be known at once. `ServerArgs.add_cli_args` is read as a
+syntax tree and rebuilt as an argparse parser with the same names, arities and abbreviations (a test compares it
+with the engine's own parser).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from specswitch.serving.errors import FlagError
+
+OWN_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--speculative-disable-batch-threshold", {"type": int}),
+    ("--speculative-enable-batch-threshold", {"type": int}),
+    ("--speculative-switch-dwell", {"type": int}),
+    ("--speculative-draft-sync", {"choices": ("lazy", "eager", "stale")}),
+    ("--speculative-lazy-window", {"type": int}),
+    ("--speculative-batch-table", {}),
+    ("--specswitch-check", {"action": "store_true"}),
+)
+_TYPES = {"int": int, "float": float}
+_LITERALS = ("nargs", "const", "choices", "dest")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise FlagError(f"server flags: {message}")
+
+
+def engine_root() -> Path:
+    """Directory of the installed `sglang` package.
+
+    Raises:
+        FlagError: it is not installed.
+    """
+    spec = importlib.util.find_spec("sglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise FlagError("sglang is not installed in this environment: see requirements/README.md")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@lru_cache(maxsize=1)
+def build_parser() -> argparse.ArgumentParser:
+    """A parser for the engine's flags and ours. Only given flags appear in the namespace.
+
+    Its errors are FlagError. Choices and number types are checked where the engine's source states them as
+    literals.
+    """
+    parser = _Parser(prog="server", add_help=False, argument_default=argparse.SUPPRESS)
+    for names, kwargs in _engine_options():
+        parser.add_argument(*names, **kwargs)
+    for name, kwargs in OWN_OPTIONS:
+        parser.add_argument(name, **kwargs)
+    return parser
+
+
+def known_options() -> frozenset[str]:
+    """Every option string, e.g. `--tp-size`, that the parser knows."""
+    return frozenset(build_parser()._option_string_actions)
+
+
+def _engine_options() -> list[tuple[list[str], dict[str, Any]]]:
+    source = engine_root() / "srt" / "server_args.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    found = [
+        _option(call)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and function.name == "add_cli_args"
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "add_argument"
+    ]
+    if not found:
+        raise FlagError(f"{source} has no ServerArgs.add_cli_args: another engine version is installed")
+    return found
+
+
+def _option(call: ast.Call) -> tuple[list[str], dict[str, Any]]:
+    names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    given = {k.arg: k.value for k in call.keywords if k.arg}
+    kwargs: dict[str, Any] = {}
+    for key in _LITERALS:
+        if key in given:
+            try:
+                kwargs[key] = ast.literal_eval(given[key])
+            except ValueError:
+                continue  # computed in the engine: any value passes here, the engine checks it
+    action = ast.unparse(given["action"]) if "action" in given else ""
+    if action in ("'store_true'", "'store_false'"):
+        kwargs["action"] = ast.literal_eval(given["action"])
+        kwargs.pop("const", None)
+    elif action.endswith("BooleanOptionalAction"):
+        kwargs["action"] = argparse.BooleanOptionalAction
+    elif "Deprecated" in action:
+        kwargs = {k: v for k, v in kwargs.items() if k == "dest"} | {"action": "store_true"}
+    kind = _TYPES.get(ast.unparse(given["type"])) if "type" in given else None
+    if kind is not None and "action" not in kwargs:
+        kwargs["type"] = kind
+    return names, kwargs

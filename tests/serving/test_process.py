@@ -1,0 +1,204 @@
+"""The supervised process: nothing is left behind, however this side ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from serving.fake_child import STUBBORN_HELPER
+from serving.support import FAKE_CHILD, clean_environment, read_pid, runs, wait_for
+from specswitch.serving import leftovers
+from specswitch.serving.errors import ServerExitedError
+from specswitch.serving.port import free_port, is_free
+from specswitch.serving.process import ServerProcess
+
+GONE_S = 20.0  # what a user is promised
+
+OWNER = """
+    import os, sys, time
+    from pathlib import Path
+    from specswitch.serving.process import ServerProcess
+
+    process = ServerProcess(sys.argv[2:], dict(os.environ), Path(sys.argv[1]), "nonce-owner")
+    while process.pid is None:
+        time.sleep(0.05)
+    Path(sys.argv[1]).with_suffix(".pid").write_text(str(process.pid), encoding="utf-8")
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        if "close" in os.environ.get("ON_INTERRUPT", ""):
+            process.stop()
+"""
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(code)]
+
+
+def start(tmp_path: Path, argv: list[str], **kwargs: float) -> ServerProcess:
+    return ServerProcess(argv, clean_environment(), tmp_path / "server.log", "nonce", **kwargs)
+
+
+class Owner:
+    """A process of its own that starts the fake server, which has a stubborn grandchild; and is then ended."""
+
+    def __init__(self, tmp_path: Path, **environment: str) -> None:
+        self.port = free_port()
+        log, grandchild = tmp_path / "server.log", tmp_path / "grandchild"
+        command = [*python(OWNER), str(log), sys.executable, str(FAKE_CHILD), "--port", str(self.port)]
+        env = clean_environment(FAKE_GRANDCHILD=str(grandchild), **environment)
+        self.process = subprocess.Popen(command, env=env)
+        self.server = read_pid(log.with_suffix(".pid"))
+        self.helper = read_pid(grandchild)
+        assert os.getsid(self.helper) == self.helper
+        assert wait_for(lambda: not is_free("127.0.0.1", self.port), 30)
+
+    def nothing_left(self) -> bool:
+        gone = wait_for(lambda: not runs(self.server) and not runs(self.helper), GONE_S)
+        return gone and is_free("127.0.0.1", self.port)
+
+
+def test_kill_9_of_the_owner_leaves_nothing_and_spares_a_foreign_process_of_the_same_name(
+    tmp_path: Path,
+) -> None:
+    """Field case C6: kill -9 of the kernel; the server's own-session helper ignores SIGTERM."""
+    foreign = subprocess.Popen([sys.executable, "-c", STUBBORN_HELPER])
+    try:
+        owner = Owner(tmp_path)
+        owner.process.kill()
+        owner.process.wait()
+        assert owner.nothing_left()
+        assert foreign.poll() is None
+        assert wait_for(lambda: not list(leftovers.record_dir().glob("*.json")), 5)
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+@pytest.mark.parametrize("how", ["", "close"])
+def test_an_interrupt_that_ends_the_owner_ends_the_server(tmp_path: Path, how: str) -> None:
+    """Field case C6: interrupt of the cell, with and without a handler that stops the server."""
+    owner = Owner(tmp_path, ON_INTERRUPT=how)
+    owner.process.send_signal(signal.SIGINT)
+    owner.process.wait(GONE_S)
+    assert owner.nothing_left()
+
+
+def test_sigterm_to_the_owner_ends_the_server(tmp_path: Path) -> None:
+    """Field case C6: a restart of the kernel ends it without running any of its code."""
+    owner = Owner(tmp_path)
+    owner.process.terminate()
+    owner.process.wait(GONE_S)
+    assert owner.nothing_left()
+
+
+def test_stop_takes_the_own_session_grandchild_that_ignores_sigterm(tmp_path: Path) -> None:
+    pid_file = tmp_path / "helper"
+    process = start(
+        tmp_path,
+        python(f"""
+            import subprocess, sys, time
+            helper = subprocess.Popen([sys.executable, "-c", {STUBBORN_HELPER!r}], start_new_session=True)
+            open({str(pid_file)!r}, "w").write(str(helper.pid))
+            time.sleep(600)
+        """),
+        grace_s=0.5,
+    )
+    helper = read_pid(pid_file)
+    process.stop()
+    assert not runs(helper)
+    assert process.poll() == -signal.SIGTERM
+    process.stop()  # again does no harm
+
+
+def test_an_orphaned_grandchild_is_found_after_the_server_ended_by_itself(tmp_path: Path) -> None:
+    pid_file = tmp_path / "helper"
+    process = start(
+        tmp_path,
+        python(f"""
+            import subprocess, sys
+            helper = subprocess.Popen([sys.executable, "-c", {STUBBORN_HELPER!r}], start_new_session=True)
+            open({str(pid_file)!r}, "w").write(str(helper.pid))
+        """),
+    )
+    helper = read_pid(pid_file)
+    assert process.wait() == 0
+    assert not runs(helper)
+
+
+def test_the_exit_of_the_child_is_reported_with_code_and_log(tmp_path: Path) -> None:
+    """Field case C8: `boom`, then exit code 3, known in under 5 s."""
+    begun = time.monotonic()
+    process = start(tmp_path, python("import sys; print('boom'); sys.exit(3)"))
+    with pytest.raises(ServerExitedError, match="exit code 3") as caught:
+        while True:
+            process.raise_if_exited("in the test")
+            time.sleep(0.02)
+    assert time.monotonic() - begun < 5
+    assert caught.value.exit_code == 3
+    assert caught.value.log_tail.strip() == "boom"
+
+
+def test_a_child_killed_by_a_signal_is_reported_as_that(tmp_path: Path) -> None:
+    process = start(tmp_path, python("import os; os.kill(os.getpid(), 9)"))
+    assert process.wait() == -9
+
+
+def test_a_command_that_does_not_exist_is_exit_127_with_the_reason_in_the_log(tmp_path: Path) -> None:
+    process = start(tmp_path, ["/no/such/program"])
+    assert process.wait() == 127
+    assert "/no/such/program" in process.log_tail()
+
+
+def test_a_flood_of_output_goes_to_the_file_complete_and_the_tail_stays_short(tmp_path: Path) -> None:
+    """Field case C9: 200,000 lines, 80 MB, on both streams; nobody reads them meanwhile."""
+    process = start(
+        tmp_path,
+        python("""
+            import sys
+            for i in range(100_000):
+                sys.stdout.write(f"o{i:07d}" + "x" * 391 + "\\n")
+                sys.stderr.write(f"e{i:07d}" + "x" * 391 + "\\n")
+        """),
+    )
+    assert process.wait() == 0
+    log = (tmp_path / "server.log").read_bytes()
+    assert len(log) == 200_000 * 400
+    assert log.count(b"\n") == 200_000
+    assert b"e0099999" in log
+    assert len(process.log_tail()) <= 16_384
+
+
+def test_the_server_outlives_a_killed_supervisor_only_until_the_next_look(tmp_path: Path) -> None:
+    process = start(tmp_path, python("import time; time.sleep(600)"))
+    assert wait_for(lambda: process.pid is not None, 10)
+    pid = process.pid
+    assert pid is not None
+    os.kill(process._supervisor.pid, signal.SIGKILL)
+    assert wait_for(lambda: process.poll() is not None, 10)
+    assert wait_for(lambda: not runs(pid), 10)
+
+
+def test_an_idle_supervisor_costs_next_to_no_cpu(tmp_path: Path) -> None:
+    process = start(tmp_path, python("import time; time.sleep(600)"))
+    try:
+        assert wait_for(lambda: process.pid is not None, 10)
+        time.sleep(1)
+        stat = Path(f"/proc/{process._supervisor.pid}/stat")
+
+        def cpu_s() -> float:
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+        before = cpu_s()
+        time.sleep(4)
+        assert cpu_s() - before < 0.2
+    finally:
+        process.stop()
