@@ -44,22 +44,12 @@ def sweep_command(
         asked = read_given([*pairs, *options], yaml_texts)
     except ParameterError as problem:
         _end(2, str(problem))
-    from specswitch import report
     from specswitch.sweep import batch
 
-    try:
-        if dry_run:
-            folder, checked = batch.check(asked)
-            click.echo(f"{checked.describe()}\nNothing was started; results would go to {folder}")
-            return
-    except batch.BAD_INPUT_ERRORS as problem:
-        _end(batch.BAD_INPUT, str(problem))
-    outcome = batch.run_batch(asked, report.build)
+    outcome = batch.dry_run(asked) if dry_run else batch.run_batch(asked, _build_report)
     if outcome.exit_code:
-        click.echo(f"error: {outcome.message}", err=True)
-    if outcome.report is not None:
-        click.echo(str(outcome.report))
-    sys.exit(outcome.exit_code)
+        _end(outcome.exit_code, outcome.message, outcome.report)
+    click.echo(str(outcome.report or outcome.message))
 
 
 @main.command("report")
@@ -74,15 +64,24 @@ def report_command(run_dir: Path, out: Path | None) -> None:
     from specswitch.results.layout import ResultsError
 
     try:
-        click.echo(str(report.build(run_dir, out)))
+        click.echo(str(report.build(os.path.abspath(run_dir), out)))
     except ResultsError as problem:
         _end(2, str(problem))
     except (report.ReportError, report.ReportCheckError) as problem:
         _end(1, str(problem))
 
 
-def _end(code: int, message: str) -> NoReturn:
+def _build_report(run_dir: Path) -> Path:
+    from specswitch import report
+
+    return report.build(run_dir)
+
+
+def _end(code: int, message: str, page: Path | None = None) -> NoReturn:
+    """End with an error message; a failed run may have a page all the same, which is then the last line."""
     click.echo(f"error: {message}", err=True)
+    if page is not None:
+        click.echo(str(page))
     sys.exit(code)
 
 

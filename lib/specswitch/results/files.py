@@ -50,7 +50,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write `data` as readable JSON, atomically. A NaN or infinity in it is an error (ValueError)."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, f"{text}\n".encode())
+    # Undecodable bytes of a file name are held as surrogates; they go out as the bytes that they were.
+    write_atomically(path, f"{text}\n".encode("utf-8", "surrogateescape"))
 
 
 def make_folder(path: Path) -> None:

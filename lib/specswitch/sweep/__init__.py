@@ -1,0 +1,1 @@
+"""Sweeps: parameters become a plan, a plan becomes points, every point is measured once and stored."""

@@ -1,0 +1,70 @@
+"""Progress of a run that another process makes, seen in its folder: a bar on a terminal, else one line per point."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from specswitch.results.layout import POINT, POINTS, SERVERS
+from specswitch.sweep.progress import OnProgress, Progress, bar, lines
+
+POLL_S = 0.5
+
+
+@contextmanager
+def follow(folder: Path, total: int, stream: TextIO) -> Iterator[None]:
+    """While the body runs, tell `stream` of every server that starts and every point that is finished."""
+    ended = threading.Event()
+    watcher = _Watcher(folder, total)
+
+    def watch() -> None:
+        with bar(stream) if stream.isatty() else lines(stream) as tell:
+            while not ended.wait(POLL_S):
+                watcher.look(tell)
+            watcher.look(tell)
+
+    thread = threading.Thread(target=watch, name="specswitch-follow", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class _Watcher:
+    """What is new in a run folder since the last look. What was there at the start is not told."""
+
+    def __init__(self, folder: Path, total: int) -> None:
+        self._folder = folder
+        self._total = total
+        self._points = self._finished()
+        self._servers = self._logs()
+
+    def look(self, tell: OnProgress) -> None:
+        """Tell of every new server and point, oldest first."""
+        for log in sorted(self._logs() - self._servers):
+            self._servers.add(log)
+            tell(Progress("server", len(self._points), self._total, log.stem))
+        for point in sorted(self._finished() - self._points, key=_age):
+            self._points.add(point)
+            tell(Progress("done", len(self._points), self._total, point.parent.name, _row(point)))
+
+    def _finished(self) -> set[Path]:
+        found = (self._folder / POINTS).glob(f"*/{POINT}")
+        return {path for path in found if ".damaged-" not in path.parent.name}
+
+    def _logs(self) -> set[Path]:
+        return set((self._folder / SERVERS).glob("*.log"))
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _row(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))

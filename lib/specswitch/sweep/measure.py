@@ -1,0 +1,123 @@
+"""One point on one running server: empty its cache, set the rule, load it, take what client and engine saw.
+
+The numbers come later: what is returned is raw and goes to the disk first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from specswitch.config import Point
+from specswitch.load.closed_loop import LoadResult, run_sync
+from specswitch.load.idle import wait_until_idle
+from specswitch.load.prompts import Prompts
+from specswitch.metrics.records import StepRecord
+from specswitch.results.steps_file import count_steps, read_steps, step_log
+from specswitch.sweep.identity import check_rule, identity_row
+
+LOG_WAIT_S = 10.0
+IDLE_WAIT_S = 60.0
+
+
+class SweepStoppedError(RuntimeError):
+    """Somebody asked the sweep to stop. Finished points are kept."""
+
+
+class PointFailedError(RuntimeError):
+    """The load could not be held: requests failed. The message tells the most frequent errors."""
+
+
+class StepLogError(RuntimeError):
+    """The engine counted steps that are not in its step log."""
+
+
+class LiveServer(Protocol):
+    """What a measurement needs of a server (`serving.launch.Server` has it)."""
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+        ...
+
+    def state(self) -> Mapping[str, Any]:
+        """The server's own report, fresh."""
+        ...
+
+    def set_rule(self, **changes: Any) -> Any:
+        """Change the rule between two steps."""
+        ...
+
+    def flush(self) -> Any:
+        """Empty the prefix cache."""
+        ...
+
+    def raise_if_exited(self) -> None:
+        """Raise ServerExitedError when its process is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The raw outcome of a point. `identity`: columns taken from the running server, not from what was asked."""
+
+    load: LoadResult
+    steps: tuple[StepRecord, ...]
+    identity: dict[str, Any]
+
+
+def measure(
+    server: LiveServer, point: Point, prompts: Prompts, steps_dir: Path, stop: threading.Event
+) -> Measured:
+    """Measure `point` on a server that was started for it. `stop` ends the load at once.
+
+    Raises:
+        IdentityError: the server is not, or does not decide, as the point asks.
+        SweepStoppedError, StepLogError; and what the server or the load raises.
+    """
+    server.flush()
+    if point.server.rule.threshold is not None:
+        server.set_rule(**rule_changes(point))
+    identity = identity_row(point, server.state())
+    load = run_sync(server.url, prompts, point.workload, point.concurrency, stop=stop)
+    if load.stopped_by == "stop":
+        raise SweepStoppedError(f"stopped in {point.point_id}")
+    wait_until_idle(server.url, IDLE_WAIT_S)
+    after = server.state()
+    check_rule(point, after)
+    steps = complete_steps(steps_dir, after, load)
+    return Measured(load, tuple(steps), identity)
+
+
+def rule_changes(point: Point) -> dict[str, Any]:
+    """Arguments of `set_rule` that give the point's rule. The sync rule only where the point names one."""
+    rule = point.server.rule
+    changes: dict[str, Any] = {
+        "threshold": rule.threshold,
+        "enable_threshold": rule.enable_threshold,
+        "dwell": rule.dwell,
+    }
+    return changes if rule.sync is None else {**changes, "sync": rule.sync}
+
+
+def complete_steps(steps_dir: Path, state: Mapping[str, Any], load: LoadResult) -> list[StepRecord]:
+    """The engine's steps during the load, once its log holds every step that it counts.
+
+    Raises:
+        StepLogError: the log stays behind the engine's own count.
+    """
+    log = step_log(steps_dir)
+    counted = (state.get("plain_steps") or 0) + (state.get("speculative_steps") or 0)
+    deadline_s = time.monotonic() + LOG_WAIT_S
+    while (written := count_steps(log)) < counted:
+        if time.monotonic() > deadline_s:
+            raise StepLogError(
+                f"the engine counts {counted} decode steps, its log {log.name} has {written}: "
+                "is the disk full, or was the log removed?"
+            )
+        time.sleep(0.05)
+    return read_steps(log, load.started_s, load.ended_s) if log.exists() else []

@@ -1,0 +1,205 @@
+"""The flat parameters of the sweep notebook, typed: what a parameters cell or `-p name value` may say.
+
+`SweepParameters` is the one list of names, types and defaults; the notebook's parameters cell repeats it, and
+a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError
+
+from specswitch.config import (
+    NonNegative,
+    Positive,
+    ServerConfig,
+    Strict,
+    SweepPlan,
+    Workload,
+    project_root,
+)
+from specswitch.load.prompts import FILE_PREFIX
+from specswitch.sweep.arms import parse_arm
+from specswitch.sweep.explain import explain
+from specswitch.sweep.grid import points
+
+Seconds = Annotated[float, Field(gt=0)]
+# What a notebook's namespace holds besides the user's own plain values.
+_NOT_PARAMETERS = ("In", "Out")
+
+
+def in_checkout(path: str) -> Path:
+    """`path` made absolute: a relative one begins at the checkout's root, `~` is the home folder."""
+    return project_root() / Path(path).expanduser()
+
+
+class ParameterError(ValueError):
+    """A parameter is unknown, of the wrong type, or impossible. The message names it and the cure."""
+
+
+class SweepParameters(Strict):
+    """Parameters of a sweep, all plain values. Times in seconds.
+
+    Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
+    makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair. `arms`: labels,
+    see `arms.FORM`. `hold`: `all` keeps one server per kind up at once, so that repeats interleave; `one`
+    starts one at a time; `auto` is all on the CPU, one on CUDA. `num_draft_tokens` None: num_steps + 1.
+    `env`: `NAME=value`, for the servers. `synthetic`: label the run as made with simulated acceptance or dummy
+    weights. `progress`: a progress bar, for somebody who looks on.
+    """
+
+    out_dir: str | None = None
+    resume: bool = False
+    model: str | None = None
+    draft: str | None = None
+    arms: list[str] = Field(default=["none", "none-sync", "always-v1", "always-v2"])
+    concurrencies: list[Positive] = Field(default=[1, 2, 4, 8, 16, 32])
+    repeats: Positive = 3
+    dataset: str = "pydocs"
+    prompt_tokens: Positive = 48
+    output_tokens: Positive = 64
+    ignore_eos: bool = True
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    seed: NonNegative = 1
+    warmup_s: Annotated[float, Field(ge=0)] = 1.0
+    window_s: Seconds = 3.0
+    request_timeout_s: Seconds = 120.0
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    attention_backend: str | None = None
+    tp: Positive = 1
+    num_steps: Positive = 3
+    topk: Positive = 1
+    num_draft_tokens: Positive | None = None
+    lazy_window: Positive | None = None
+    page_size: Positive = 1
+    max_running_requests: Positive = 64
+    max_total_tokens: Positive | None = None
+    context_length: Positive | None = None
+    mem_fraction_static: Annotated[float, Field(gt=0, lt=1)] | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    ready_timeout_s: Seconds = 300.0
+    hold: Literal["auto", "all", "one"] = "auto"
+    synthetic: bool = False
+    extra_args: list[str] = Field(default=[])
+    env: list[str] = Field(default=[])
+    progress: bool = True
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The parameters with these values, defaults elsewhere.
+
+        Raises:
+            ParameterError: an unknown name (with the nearest known one) or an impossible value.
+        """
+        unknown = [name for name in values if name not in cls.model_fields]
+        if unknown:
+            raise ParameterError("; ".join(map(cls._unknown, unknown)))
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as problem:
+            raise ParameterError(f"parameter {explain(problem)}") from problem
+
+    @classmethod
+    def of_namespace(cls, namespace: Mapping[str, Any]) -> Self:
+        """The parameters that a notebook's cells have set so far: pass `globals()`.
+
+        Every plain value in it counts, so that a misspelt name is found out however it was injected.
+
+        Raises:
+            ParameterError: as `of`.
+        """
+        plain = (bool, int, float, str, list, dict, tuple, type(None))
+        return cls.of(
+            {
+                name: value
+                for name, value in namespace.items()
+                if not name.startswith("_") and name not in _NOT_PARAMETERS and isinstance(value, plain)
+            }
+        )
+
+    @classmethod
+    def _unknown(cls, name: str) -> str:
+        near = get_close_matches(name, cls.model_fields, n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(cls.model_fields)}"
+        return f"unknown parameter {name!r}: {hint}"
+
+    def changed(self) -> dict[str, Any]:
+        """The parameters that differ from the defaults."""
+        defaults = type(self)()
+        return {k: v for k, v in self.model_dump().items() if v != getattr(defaults, k)}
+
+    def run_dir(self) -> Path:
+        """The absolute run folder; a new one under `reports/` when none was given."""
+        reports = project_root() / "reports"
+        if self.out_dir is None:
+            return reports / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        return in_checkout(self.out_dir)
+
+    def held(self) -> Literal["all", "one"]:
+        """How many servers are up at once."""
+        if self.hold == "auto":
+            return "all" if self.device == "cpu" else "one"
+        return self.hold
+
+    def plan(self) -> SweepPlan:
+        """The plan that these parameters describe.
+
+        Raises:
+            ParameterError: they contradict each other, e.g. a concurrency above max_running_requests.
+        """
+        model, draft = self._pair()
+        try:
+            plan = SweepPlan(
+                model=model,
+                draft=draft,
+                arms=tuple(parse_arm(label, self.lazy_window) for label in self.arms),
+                concurrencies=tuple(self.concurrencies),
+                repeats=self.repeats,
+                workload=self._workload(),
+                server=self._server(model),
+            )
+            points(plan)  # a server that an arm asks for may be impossible, too
+            return plan
+        except ValidationError as problem:
+            raise ParameterError(explain(problem)) from problem
+        except ValueError as problem:
+            raise ParameterError(str(problem)) from problem
+
+    def _pair(self) -> tuple[str, str]:
+        if (self.model is None) != (self.draft is None):
+            given, absent = ("model", "draft") if self.draft is None else ("draft", "model")
+            raise ParameterError(f"{given} was given without {absent}: an EAGLE-3 draft fits one target only")
+        if self.model is None or self.draft is None:
+            from specswitch.models import pair
+
+            return str(pair.target_dir()), str(pair.draft_dir())
+        return str(in_checkout(self.model)), str(in_checkout(self.draft))
+
+    def _workload(self) -> Workload:
+        values = {name: getattr(self, name) for name in Workload.model_fields}
+        if self.dataset.startswith(FILE_PREFIX):
+            values["dataset"] = f"{FILE_PREFIX}{in_checkout(self.dataset.removeprefix(FILE_PREFIX))}"
+        return Workload(**values)
+
+    def _server(self, model: str) -> ServerConfig:
+        same = set(ServerConfig.model_fields) & set(type(self).model_fields)
+        values = {name: getattr(self, name) for name in same - {"model", "draft", "extra_args", "env"}}
+        if values["num_draft_tokens"] is None:
+            values["num_draft_tokens"] = self.num_steps + 1
+        return ServerConfig(model=model, extra_args=tuple(self.extra_args), env=self._env(), **values)
+
+    def _env(self) -> dict[str, str]:
+        pairs = {}
+        for setting in self.env:
+            name, equals, value = setting.partition("=")
+            if not name or not equals:
+                raise ParameterError(f"env {setting!r}: write NAME=value")
+            pairs[name] = value
+        return pairs

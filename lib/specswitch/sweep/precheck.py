@@ -1,0 +1,83 @@
+"""Everything that can be wrong with a sweep and can be known before a server is started, in a few seconds."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from specswitch.config import Point, ServerConfig, SweepPlan
+from specswitch.load.prompts import Prompts
+from specswitch.results.layout import ResultsError
+from specswitch.results.lock import BusyError, is_locked
+from specswitch.results.provenance import shorten
+from specswitch.results.store import check_open
+from specswitch.serving import preflight
+from specswitch.serving.argv import redact
+from specswitch.serving.errors import PreflightError
+from specswitch.serving.spec import spec_from_config
+from specswitch.sweep import grid
+from specswitch.sweep.prompting import prompts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A sweep that can begin: its points in order, its servers and their commands, its first prompts."""
+
+    points: list[Point]
+    servers: list[ServerConfig]
+    commands: list[list[str]]
+    prompts: Prompts
+
+    def describe(self) -> str:
+        """What would be done, in lines of text."""
+        names = [grid.server_name(s) for s in self.servers]
+        commands = [
+            f"  {n}: {' '.join(shorten(redact(c)))}" for n, c in zip(names, self.commands, strict=True)
+        ]
+        workload = self.points[0].workload
+        seconds = len(self.points) * (workload.warmup_s + workload.window_s)
+        return "\n".join(
+            [
+                f"{len(self.points)} points, at least {seconds:,.0f} s of load, on {len(self.servers)} servers:",
+                *commands,
+                "in this order:",
+                *(f"  {p.point_id}" for p in self.points),
+            ]
+        )
+
+
+def precheck(plan: SweepPlan, out_dir: Path, *, resume: bool = False, hold: grid.Hold = "all") -> Checked:
+    """Check folder, models, prompts, lengths, ports and what each server would run. Starts and writes nothing.
+
+    Raises:
+        ResultsError: the folder cannot be written or holds another run. BusyError: somebody writes there.
+        PreflightError: a server of the plan, or its prompts, cannot work.
+    """
+    if not out_dir.is_absolute():
+        raise ResultsError(f"run folder {str(out_dir)!r}: give an absolute path")
+    check_open(out_dir, resume)
+    if is_locked(out_dir):
+        raise BusyError(
+            f"another run is writing into {out_dir}: wait for it, or choose another output folder"
+        )
+    points = grid.points(plan, hold)
+    servers = grid.launch_configs(points)
+    if plan.server.port is not None and hold == "all" and len(servers) > 1:
+        raise PreflightError(
+            f"port {plan.server.port} for {len(servers)} servers at once: leave the port open, or hold='one'"
+        )
+    scratch_log = Path(tempfile.gettempdir()) / "not-written.log"
+    commands = [list(spec_from_config(server, scratch_log).argv) for server in servers]
+    workload = plan.workload
+    preflight.check_context(
+        plan.model,
+        plan.draft if any(s.draft for s in servers) else None,
+        plan.server.context_length,
+        workload.prompt_tokens + workload.output_tokens,
+    )
+    try:
+        prompts = prompts_of(points[0])
+    except (ValueError, FileNotFoundError) as problem:
+        raise PreflightError(str(problem)) from problem
+    return Checked(points, servers, commands, prompts)

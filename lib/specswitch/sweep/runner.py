@@ -1,0 +1,124 @@
+"""Run a plan: every missing point once, each stored as soon as it is measured.
+
+A sweep that ends early, for whatever reason, keeps its finished points; the next run with `resume` does only
+the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from specswitch.config import Point, SweepPlan
+from specswitch.metrics.point import request_counts
+from specswitch.results import Run, read_run
+from specswitch.results.layout import SERVERS
+from specswitch.results.manifest import RunRequest
+from specswitch.results.provenance import git_state
+from specswitch.results.store import RunStore, open_store
+from specswitch.serving.errors import ServingError
+from specswitch.sweep import grid
+from specswitch.sweep.measure import Measured, PointFailedError, SweepStoppedError, measure
+from specswitch.sweep.pool import Held, Launch, ServerPool
+from specswitch.sweep.precheck import precheck
+from specswitch.sweep.progress import OnProgress, Progress, ignore
+from specswitch.sweep.prompting import prompts_of
+from specswitch.sweep.row import point_row
+
+DEATH_KNOWN_S = 3.0
+
+
+def run_sweep(
+    plan: SweepPlan,
+    out_dir: Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    hold: grid.Hold = "all",
+    stop: threading.Event | None = None,
+    on_progress: OnProgress = ignore,
+    launch: Launch | None = None,
+) -> Run:
+    """Measure every point of `plan` that `out_dir` does not have yet; returns the stored run.
+
+    Args:
+        out_dir: absolute run folder; created if need be, locked while it is written.
+        parameters: the flat parameters behind the plan, for the manifest.
+        hold: `all` servers up at once, or `one` at a time.
+        stop: ends the sweep within the current point, from any thread.
+        launch: starts a server; `serving.launch.launch` unless a test says otherwise.
+
+    Raises:
+        ResultsError, PreflightError: bad input or folder; nothing was started.
+        ServingError, PointFailedError, SweepStoppedError: it began and did not end; the manifest says `failed`.
+    """
+    checked = precheck(plan, out_dir, resume=resume, hold=hold)
+    points = checked.points
+    request = RunRequest(plan, points, parameters or {}, plan.server.synthetic or checked.prompts.synthetic)
+    halt = stop or threading.Event()
+    with open_store(out_dir, request, resume=resume) as store:
+        missing = [p for p in points if p.point_id not in store.finished]
+        done = len(points) - len(missing)
+
+        def starting(name: str) -> None:
+            on_progress(Progress("server", done, len(points), name))
+
+        with ServerPool(launch or _default_launch(), store, hold, starting) as pool:
+            for point in missing:
+                if halt.is_set():
+                    raise SweepStoppedError(f"stopped before {point.point_id}")
+                held = pool.server_for(point)
+                on_progress(Progress("point", done, len(points), point.point_id))
+                row = _measure_and_store(store, held, point, halt)
+                done += 1
+                on_progress(Progress("done", done, len(points), point.point_id, row))
+    return read_run(out_dir)
+
+
+def _measure_and_store(store: RunStore, held: Held, point: Point, stop: threading.Event) -> dict[str, Any]:
+    """One point, raw records to the disk before any number is computed from them. Returns its row."""
+    prompts = prompts_of(point)
+    log_start = _size(held.log)
+    try:
+        measured = measure(held.server, point, prompts, held.steps_dir, stop)
+    except (OSError, ServingError):
+        _raise_if_dead(held)
+        raise
+    raw = store.write_raw(point.point_id, measured.load.records, measured.steps)
+    if measured.load.stopped_by == "failures":
+        _raise_if_dead(held)
+        raise PointFailedError(_why_failed(point, measured))
+    log = {"file": f"{SERVERS}/{held.log.name}", "start": log_start, "end": _size(held.log)}
+    row = point_row(point, measured, prompts, {"server": held.name, "server_log": log}, git_state())
+    store.write_point(point.point_id, row, raw)
+    return row
+
+
+def _raise_if_dead(held: Held) -> None:
+    """Raise ServerExitedError when the server is gone; its end is known a moment after its clients notice."""
+    deadline_s = time.monotonic() + DEATH_KNOWN_S
+    while time.monotonic() < deadline_s:
+        held.server.raise_if_exited()
+        time.sleep(0.1)
+
+
+def _why_failed(point: Point, measured: Measured) -> str:
+    counts = request_counts(measured.load.records)
+    errors = "; ".join(f"{n} x {text}" for text, n in counts["errors"].items()) or "no request ended"
+    return (
+        f"{point.point_id}: {counts['failed']} requests failed, {counts['completed']} succeeded, and the load "
+        f"gave up: {errors}"
+    )
+
+
+def _default_launch() -> Launch:
+    from specswitch.serving import launch
+
+    return launch.launch
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
