@@ -18,6 +18,7 @@ from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
 from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+from specswitch.engine.invariants import check_plain_forward
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
 
     forward = batch.get_model_worker_batch()
     forward.capture_hidden_mode = CaptureHiddenMode.FULL  # what the graphs were captured with
+    check_plain_forward(forward)
     with worker.plain_runtime.active():
         result = worker.target_worker.forward_batch_generation(forward)
     output = result.logits_output

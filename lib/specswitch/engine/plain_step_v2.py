@@ -16,6 +16,7 @@ from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
 from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+from specswitch.engine.invariants import check_plain_forward
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
 
 
@@ -50,6 +51,7 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
         spec_info=None,  # draft positions and indices must not leak into a DECODE
         capture_hidden_mode=CaptureHiddenMode.FULL,  # what the graphs were captured with
     )
+    check_plain_forward(forward)
     with worker.plain_runtime.active():
         result = worker.target_worker.forward_batch_generation(forward)
     output = result.logits_output
