@@ -108,6 +108,14 @@ class DraftSync:
         for req in reqs:
             setattr(req, DRAFT_LEN, None)
 
+    def leave_out_finished(self, reqs: list[Any], lens: list[int]) -> None:
+        """Requests that ended in a step without draft extend have draft KV up to `lens`, their lengths before it."""
+        if self.rule == "stale":
+            return
+        for req, n in zip(reqs, lens, strict=True):
+            if req.finished():
+                setattr(req, DRAFT_LEN, n)
+
     def pending_rows(self, reqs: list[Any]) -> list[int]:
         """Rows that have tokens without draft KV."""
         return [i for i, req in enumerate(reqs) if draft_len(req) is not None]

@@ -130,7 +130,10 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
             merge_state(spec_info, state)
             info.synced = state.tokens
         if info.mode is Mode.SPECULATIVE:
-            return _tag(super().forward_batch_generation(batch), info)
+            result = super().forward_batch_generation(batch)
+            # The stock step leaves finished requests out of its draft extend, yet caches all their tokens.
+            self.sync.leave_out_finished(batch.reqs, lens)
+            return _tag(result, info)
         result, synced = plain_step_v1(self, batch, self.sync)
         info.synced += synced
         return _tag(result, info)
