@@ -6,13 +6,10 @@ import functools
 from typing import Any
 
 import pytest
-
 from tests.engine.features.arms import (
-    MODES,
     STRICT,
     Client,
     Pair,
-    answer_of,
     plain_server,
     prompt,
     run_modes,
