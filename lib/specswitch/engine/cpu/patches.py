@@ -107,20 +107,20 @@ def install_all() -> None:
 
 def missing() -> list[str]:
     """Dotted names that ought to be ours and are not; empty if the platform is complete."""
-    wrong = []
+    wrong = set()
     for (module, name), ours in PATCHES.items():
         holder, attribute = _holder(module, name)
         if getattr(holder, attribute, None) is not ours:
-            wrong.append(f"{module}.{name}")
+            wrong.add(f"{module}.{name}")
         if holder is sys.modules[module]:
-            wrong += [
+            wrong |= {
                 f"{other.__name__}.{attribute}"
                 for other in _modules_binding(attribute)
                 if other.__name__.startswith(_SPEC + ".eagle") and getattr(other, attribute) is not ours
-            ]
+            }
     if ATTENTION_BACKENDS.get(BACKEND_NAME) is not CpuAttentionBackend:
-        wrong.append(f"attention backend {BACKEND_NAME}")
-    return wrong
+        wrong.add(f"attention backend {BACKEND_NAME}")
+    return sorted(wrong)
 
 
 def _holder(module: str, name: str) -> tuple[Any, str]:
