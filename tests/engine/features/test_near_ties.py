@@ -70,7 +70,7 @@ def workload(client: Client) -> None:
 def test_a_token_doubled_at_a_switch_is_found(pair: Pair) -> None:
     plain = plain_server(pair, workload)
     good = [plain.ids[f"p{i}"] for i in range(len(PROMPTS))]
-    at = [next(k for k in range(15, 39) if out[k] != out[k + 1]) for out in good]
+    at = [next(k for k in range(5, 39) if out[k] != out[k + 1]) for out in good]
     bad = [[*out[: k + 1], out[k], *out[k + 1 : -1]] for out, k in zip(good, at, strict=True)]
     own, doubled = in_process(functools.partial(judge, pair, "float32", NEAR, [good, bad]), env=STRICT)
     assert {v.kind for v in own} == {"identical"}
