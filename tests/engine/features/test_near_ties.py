@@ -70,12 +70,17 @@ def workload(client: Client) -> None:
 def test_a_token_doubled_at_a_switch_is_found(pair: Pair) -> None:
     plain = plain_server(pair, workload)
     good = [plain.ids[f"p{i}"] for i in range(len(PROMPTS))]
-    at = [next(k for k in range(5, 39) if out[k] != out[k + 1]) for out in good]
-    bad = [[*out[: k + 1], out[k], *out[k + 1 : -1]] for out, k in zip(good, at, strict=True)]
+    at = [next((k for k in range(15, 39) if out[k] != out[k + 1]), None) for out in good]
+    bad = [
+        out if k is None else [*out[: k + 1], out[k], *out[k + 1 : -1]]
+        for out, k in zip(good, at, strict=True)
+    ]
     own, doubled = in_process(functools.partial(judge, pair, "float32", NEAR, [good, bad]), env=STRICT)
     assert {v.kind for v in own} == {"identical"}
-    assert {v.kind for v in doubled} == {"different"}
-    assert [v.first_divergence for v in doubled] == [k + 1 for k in at]
+    assert sum(k is not None for k in at) > len(PROMPTS) / 2
+    for verdict, k in zip(doubled, at, strict=True):
+        if k is not None:  # else the output repeats one token, and doubling it changes nothing
+            assert (verdict.kind, verdict.first_divergence) == ("different", k + 1)
 
 
 @pytest.mark.parametrize("path", ["v1", "v2"])
