@@ -9,7 +9,13 @@ from pathlib import Path
 from specswitch.config import Rule, ServerConfig
 
 _SECRET_FLAGS = ("--api-key", "--admin-api-key", "--ssl-keyfile-password")
-_CPU_DEFAULTS = (("--attention-backend", "torch_native"), ("--sampling-backend", "pytorch"))
+# Left alone, the engine would fill the host's memory with KV cache (and touch every page of it).
+CPU_TOTAL_TOKENS = 32768
+_CPU_DEFAULTS = (
+    ("--attention-backend", "torch_native"),
+    ("--sampling-backend", "pytorch"),
+    ("--max-total-tokens", str(CPU_TOTAL_TOKENS)),
+)
 
 
 def build_argv(cfg: ServerConfig, port: int) -> list[str]:
