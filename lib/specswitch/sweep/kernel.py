@@ -34,9 +34,13 @@ def kernel_manager_in(folder: Path) -> type[AsyncKernelManager]:
 
         @property
         def kernel_spec(self) -> KernelSpec:
-            """This interpreter in UTF-8 mode: paths and prompts do not depend on the locale."""
+            """This interpreter in UTF-8 mode: paths and prompts do not depend on the locale.
+
+            The kernel's own log is silent: it calls every orderly end a caught interrupt.
+            """
+            program = [sys.executable, "-X", "utf8", "-m", "ipykernel_launcher"]
             return KernelSpec(
-                argv=[sys.executable, "-X", "utf8", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                argv=[*program, "-f", "{connection_file}", "--log-level=CRITICAL"],
                 display_name="Python 3",
                 language="python",
             )

@@ -1,0 +1,62 @@
+"""What the tests of the sweep share: small parameters, and the fake engine in place of SGLang."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from specswitch.results import read_run
+from specswitch.serving import argv
+from specswitch.sweep.parameters import SweepParameters
+
+HERE = Path(__file__).parent
+FAKE_ENGINE = HERE / "fake_engine.py"
+
+
+def use_fake_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers started by this process or by its children are fake engines."""
+    monkeypatch.setattr(argv, "server_program", lambda: [sys.executable, str(FAKE_ENGINE)])
+    monkeypatch.setenv("USE_FAKE_ENGINE", str(FAKE_ENGINE))
+    path = [str(HERE / "site"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in path if p))
+
+
+def servers_left() -> list[psutil.Process]:
+    """Running fake engines below this process."""
+    below = psutil.Process().children(recursive=True)
+    return [p for p in below if p.cmdline()[1:2] == [str(FAKE_ENGINE)]]
+
+
+def small(out_dir: Path | None = None, tricks: dict[str, Any] | None = None, **other: Any) -> SweepParameters:
+    """A 2 x 2 sweep of a fraction of a second per point. `tricks`: see `fake_engine.Tricks`."""
+    values: dict[str, Any] = {
+        "arms": ["none", "always-v2"],
+        "concurrencies": [1, 2],
+        "repeats": 1,
+        "prompt_tokens": 8,
+        "output_tokens": 8,
+        "warmup_s": 0.0,
+        "window_s": 0.2,
+        "ready_timeout_s": 60.0,
+        "progress": False,
+        **other,
+    }
+    if out_dir is not None:
+        values["out_dir"] = str(out_dir)
+    if tricks:
+        values["env"] = [f"FAKE_ENGINE={orjson.dumps(tricks).decode()}"]
+    return SweepParameters.of(values)
+
+
+def one_line_page(folder: Path) -> Path:
+    """Stands for the report: a page that says how the run ended and how many points it has."""
+    run = read_run(folder)
+    page = folder / "report.html"
+    page.write_text(f"{run.status} {len(run.points)} {run.error}", encoding="utf-8")
+    return page

@@ -1,0 +1,135 @@
+"""`specswitch sweep` and `specswitch report` from a shell: bad input ends with code 2 at once, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from specswitch.config import project_root
+from specswitch.results import read_run
+from specswitch.results.lock import locked
+from sweep.support import use_fake_engines
+
+PAIR = project_root() / "lib" / "specswitch" / "models" / "data"
+
+
+def specswitch(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "specswitch", *words],
+        capture_output=True,
+        check=False,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, **env},
+    )
+
+
+BAD = [
+    (["-p", "treshold", "4"], "unknown parameter 'treshold'"),
+    (["-p", "resume", "perhaps"], "resume = 'perhaps'"),
+    (["-y", "{repeats: .nan}"], "repeats = nan"),
+    (["-p", "window_s", "-1"], "window_s = -1"),
+    (["-p", "concurrencies", "4096"], "raise max_running_requests"),
+    (["-p", "model", "/no/such/dir", "-p", "draft", "/no/such/draft"], "/no/such/dir"),
+    (["-p", "model", str(PAIR / "tiny-draft"), "-p", "draft", str(PAIR / "tiny-draft")], "is a draft head"),
+    (["-p", "extra_args", "--no-such-flag"], "no-such-flag"),
+    (["-p", "device", "cuda"], "no NVIDIA GPU"),
+    (["--out", "/proc/specswitch"], "choose another output folder"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), BAD, ids=lambda v: " ".join(v)[:40] if isinstance(v, list) else ""
+)
+def test_bad_input_is_refused_quickly(tmp_path: Path, words: list[str], says: str) -> None:
+    out = tmp_path / "run"
+    given = words if "--out" in words else [*words, "--out", str(out)]
+    before = time.process_time(), os.times().children_user
+    done = specswitch("sweep", *given)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
+    assert not out.exists()
+    # Below 5 s even on a slow machine: measured in processor time, which others on the machine do not change.
+    assert os.times().children_user - before[1] < 4
+
+
+def test_a_busy_port_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ["-p", "port", port, "-p", "arms", "none", "--out", str(tmp_path / "run")]
+        done = specswitch("sweep", *words)
+    assert done.returncode == 2
+    assert f"port {port} on 127.0.0.1 is taken" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_busy_run_folder_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        done = specswitch("sweep", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert f"another run is writing into {tmp_path}" in done.stderr
+
+
+def test_a_folder_without_a_run_has_no_report(tmp_path: Path) -> None:
+    done = specswitch("report", str(tmp_path))
+    assert done.returncode == 2
+    assert "holds no manifest.json" in done.stderr
+
+
+def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -> None:
+    words = [
+        "-p",
+        "arms",
+        "none,dynamic-v2-t4,dynamic-v2-t8",
+        "-p",
+        "concurrencies",
+        "1,8",
+        "-p",
+        "repeats",
+        "2",
+    ]
+    done = specswitch("sweep", *words, "--dry-run", "--out", str(tmp_path / "run"))
+    assert done.returncode == 0
+    assert "12 points" in done.stdout
+    assert "on 2 servers" in done.stdout
+    assert done.stdout.count("\n  dynamic-v2-t8-c") == 4
+    assert not (tmp_path / "run").exists()
+
+
+def test_c17_any_locale_any_letter_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field case C17: the whole way to the page under a C locale, with prompts and a folder of many letters."""
+    use_fake_engines(monkeypatch)
+    out = tmp_path / "mes résultats"
+    prompts = tmp_path / "café.jsonl"
+    prompts.write_text('{"text": "' + "café 東京 🚀 " * 60 + '"}\n', encoding="utf-8")
+    parameters = (
+        f'{{arms: [none], concurrencies: [1], repeats: 1, dataset: "file:{prompts}", prompt_tokens: 16, '
+        "output_tokens: 8, warmup_s: 0, window_s: 0.3}"
+    )
+    done = specswitch(
+        *("sweep", "-y", parameters, "--out", str(out)),
+        LC_ALL="C",
+        PYTHONUTF8="0",
+        PYTHONIOENCODING="ascii",
+        HF_TOKEN="hf_secret_value",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(out / "report.html")
+    run = read_run(out)
+    assert run.status == "complete"
+    assert run.manifest["plan"]["workload"]["dataset"].endswith("café.jsonl")
+    for name in ("report.html", "executed.ipynb", "manifest.json"):
+        text = (out / name).read_text(encoding="utf-8")
+        assert str(Path.home()) not in text
+        assert str(tmp_path) not in text
+        assert "hf_secret_value" not in text
+    assert specswitch("report", str(out)).stdout.strip() == str(out / "report.html")
