@@ -56,7 +56,7 @@ def speculate(pair: Pair, prompt: Sequence[int], new_tokens: int, steps: int = 3
 
     The last verify may emit more than was asked for: `ids` is cut to `new_tokens`, `accepted` is not.
     """
-    target, draft = pair
+    target, _ = pair
     room = len(prompt) + new_tokens + 2 * steps + 2
     target_cache, draft_cache = Cache(room), Cache(room)
 

@@ -82,13 +82,13 @@ def held_out_prompts(documents: Iterable[Document], per_kind: int) -> list[dict[
 
 def save(corpus: Corpus, path: Path) -> None:
     """One compressed file (numpy's zip)."""
-    np.savez_compressed(
-        path,
-        tokenizer=np.array(corpus.tokenizer.to_str()),
-        train=corpus.train,
-        prompts=np.array(json.dumps(corpus.prompts)),
-        **{f"held_out_{kind}": stream for kind, stream in corpus.held_out.items()},
-    )
+    parts = {
+        "tokenizer": np.array(corpus.tokenizer.to_str()),
+        "train": corpus.train,
+        "prompts": np.array(json.dumps(corpus.prompts)),
+    }
+    parts |= {f"held_out_{kind}": stream for kind, stream in corpus.held_out.items()}
+    np.savez_compressed(path, **parts)  # type: ignore[arg-type]
 
 
 def load(path: Path) -> Corpus:

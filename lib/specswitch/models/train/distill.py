@@ -18,7 +18,6 @@ PROMPT_LENGTHS = (32, 96, 224)
 
 def write_text(
     target: Target,
-    shape: Shape,
     stream: Tensor,
     seconds: float,
     batch: int,
@@ -34,7 +33,7 @@ def write_text(
     writer = copy.deepcopy(target).to(torch.bfloat16) if device.type == "cuda" else target
     generator = torch.Generator().manual_seed(seed)
     temperatures = torch.tensor(TEMPERATURES, device=device).repeat(batch // 3 + 1)[:batch]
-    start, rows = time.monotonic(), []
+    start, rows = time.monotonic(), list[Tensor]()
     while not rows or time.monotonic() - start < seconds:
         prompt = min(PROMPT_LENGTHS[len(rows) % len(PROMPT_LENGTHS)], length // 2)
         prompts = windows(stream, batch, prompt, generator)

@@ -12,13 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specswitch.models.network import Draft, Shape, Target, causal, init_weights, rotary
-from specswitch.models.train.schedule import Clock, Optimizers
-from specswitch.models.train.target import Log, compiled, windows
+from specswitch.models.network import Draft, Target, causal, init_weights, rotary
+from specswitch.models.train.schedule import Optimizers, clock, compiled, half_precision
+from specswitch.models.train.target import Log, windows
 
 STEPS = 4
 STEP_WEIGHT = 0.8
-OWN_TEXT = 0.75
+OWN_TEXT = 0.8
+RATE = 3e-3
 ARGMAX_WEIGHT = 0.3
 
 
@@ -88,44 +89,51 @@ def draft_loss(draft: Draft, target: Target, ids: Tensor, known: Tensor) -> Tens
     return total
 
 
-def train_draft(
-    shape: Shape, target: Target, text: Tensor, stream: Tensor, d2t: Tensor, seconds: float, batch: int, log: Log,
-    keep: Callable[[Draft], None], seed: int = 4, lr: float = 3e-3,
-) -> tuple[Draft, int]:  # fmt: skip
-    """Train a draft for `seconds` on rows of `text` [n, L] and windows of the corpus `stream`.
-
-    `keep` is handed the unfinished draft now and then, so that a cut run leaves something.
-    Returns the draft and the number of tokens it has seen (each counts once for all steps of the chain).
-    """
-    device = stream.device
+def new_draft(target: Target, d2t: Tensor, seed: int = 4) -> Draft:
+    """A draft to begin with: random layer, head and last norm copied from the target's."""
+    shape = target.model.shape
     draft = Draft(shape)
     init_weights(draft, shape, seed)
-    draft.to(device)
+    draft.to(d2t.device)
     draft.d2t.copy_(d2t)
-    known = d2t + torch.arange(shape.draft_vocab, device=device)
     with torch.no_grad():
-        draft.lm_head.weight.copy_(target.model.embed_tokens.weight[known])
+        draft.lm_head.weight.copy_(target.model.embed_tokens.weight[known_ids(draft)])
         draft.norm.weight.copy_(target.model.norm.weight)
+    return draft
+
+
+def known_ids(draft: Draft) -> Tensor:
+    """Target ids of the draft vocabulary, in draft order [draft_vocab]."""
+    return draft.to_target(torch.arange(draft.shape.draft_vocab, device=draft.d2t.device))
+
+
+def train_draft(
+    draft: Draft, target: Target, text: Tensor, stream: Tensor, seconds: float, batch: int, log: Log,
+    keep: Callable[[Draft], None], fast: bool, lr: float = RATE, seed: int = 4,
+) -> int:  # fmt: skip
+    """Train `draft` in place for `seconds` on rows of `text` [n, L] and windows of the corpus `stream`.
+
+    `keep` is handed the unfinished draft now and then, so that a cut run leaves something. fast: torch.compile.
+    Returns the number of tokens it has seen (each counts once for all steps of the chain).
+    """
+    device, known = stream.device, known_ids(draft)
     target.requires_grad_(False)
-    optimizers = Optimizers(draft, matrix_lr=lr, other_lr=lr)
+    optimizers = Optimizers(draft, lr)
     generator = torch.Generator().manual_seed(seed)
-    forward = compiled(draft_loss) if device.type == "cuda" else draft_loss
+    forward = compiled(draft_loss, fast)
     own = max(1, round(batch * OWN_TEXT))
-    tokens = step = 0
-    for progress in Clock(seconds).ticks():
+    step = 0
+    for step, progress in clock(seconds):
         rows = text[torch.randint(0, len(text), (own,), generator=generator).to(text.device)].long()
         ids = (
             torch.cat((rows, windows(stream, batch - own, text.shape[1], generator))) if batch > own else rows
         )
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with half_precision(device):
             loss = forward(draft, target, ids, known)
         loss.backward()
         optimizers.step(progress)
-        tokens += ids.numel()
-        step += 1
-        if step % 250 == 0 or step == 2:
+        if step % 250 == 2:
             keep(draft)
-            log(
-                f"draft step {step} progress {progress:.2f} tokens {tokens / 1e6:.1f}M loss {loss.item():.3f}"
-            )
-    return draft, tokens
+            tokens = step * batch * text.shape[1] / 1e6
+            log(f"draft step {step} progress {progress:.2f} tokens {tokens:.1f}M loss {loss.item():.3f}")
+    return step * batch * text.shape[1]

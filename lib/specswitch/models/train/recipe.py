@@ -8,8 +8,19 @@ from specswitch.models.network import Shape
 
 
 @dataclass(frozen=True, slots=True)
+class Stages:
+    """Share of the training time per stage; 0 skips it."""
+
+    target: float
+    loops: float
+    settle: float
+    text: float
+    draft: float
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """Shares of the time are of the whole; batches are rows."""
+    """Sizes of the pair and of the batches (rows)."""
 
     shape: Shape
     target_batch: int
@@ -17,20 +28,18 @@ class Recipe:
     text_batch: int
     text_length: int
     draft_batch: int
-    evaluated_prompts: int
-    target_share: float = 0.54
-    loops_share: float = 0.12
-    text_share: float = 0.07
-    draft_share: float = 0.27
 
+
+FROM_SCRATCH = Stages(target=0.50, loops=0.08, settle=0.06, text=0.08, draft=0.28)
+# Going on from a pair that exists: the target's text is made natural again and the draft follows it.
+GOING_ON = Stages(target=0.0, loops=0.0, settle=0.15, text=0.25, draft=0.60)
 
 FULL = Recipe(
-    Shape(), target_batch=96, loops_batch=1024, text_batch=3072, text_length=448, draft_batch=128,
-    evaluated_prompts=128,
+    Shape(), target_batch=96, loops_batch=1024, text_batch=3072, text_length=448, draft_batch=128
 )  # fmt: skip
-# For a CPU: the same code and shapes of the same kind, seconds instead of minutes.
+# For a CPU: the same code on toy sizes, seconds instead of minutes.
 MINIATURE = Recipe(
     Shape(hidden=32, layers=4, heads=2, kv_heads=1, head_dim=16, mlp=64, vocab=512, draft_vocab=384, context=128,
           aux_layers=(0, 1, 2)),
-    target_batch=8, loops_batch=8, text_batch=12, text_length=96, draft_batch=8, evaluated_prompts=4,
+    target_batch=8, loops_batch=8, text_batch=12, text_length=96, draft_batch=8,
 )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Stage 1: train the target on windows of the token stream."""
+"""Stage 1: train the target on windows of the token stream. Stage 3, `settle`: a short second round."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import torch
@@ -10,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specswitch.models.network import Shape, Target, init_weights
-from specswitch.models.train.schedule import Clock, Optimizers
+from specswitch.models.train.schedule import Optimizers, clock, compiled, half_precision
 
 Log = Callable[[str], None]
+RATE, SETTLING_RATE = 5e-3, 1.5e-3
 
 
 def windows(stream: Tensor, batch: int, length: int, generator: torch.Generator) -> Tensor:
@@ -27,52 +27,47 @@ def loss_of(target: Target, ids: Tensor) -> Tensor:
     return F.cross_entropy(target.head(hidden).float().flatten(0, 1), ids[:, 1:].flatten())
 
 
-def train_target(
-    shape: Shape, stream: Tensor, seconds: float, batch: int, log: Log, seed: int = 1, lr: float = 5e-3
-) -> tuple[Target, int]:
-    """Train from scratch for `seconds` on `stream` [n] (its device is where training runs).
-
-    Returns the target and the number of tokens it has seen.
-    """
-    device = stream.device
+def new_target(shape: Shape, device: torch.device, seed: int = 1) -> Target:
+    """A target with seeded random weights."""
     target = Target(shape)
     init_weights(target, shape, seed)
-    target.to(device)
-    optimizers = Optimizers(target, matrix_lr=lr, other_lr=0.8 * lr)
+    return target.to(device)
+
+
+def train_target(
+    target: Target,
+    stream: Tensor,
+    seconds: float,
+    batch: int,
+    log: Log,
+    fast: bool,
+    lr: float = RATE,
+    seed: int = 1,
+) -> int:
+    """Train `target` in place for `seconds` on `stream` [n], both on one device. Returns tokens seen.
+
+    fast: use torch.compile, which costs half a minute first.
+    """
+    device, context = stream.device, target.model.shape.context
+    optimizers = Optimizers(target, lr)
     generator = torch.Generator().manual_seed(seed)
-    forward = compiled(loss_of) if device.type == "cuda" else loss_of
-    tokens = step = 0
-    for progress in Clock(seconds).ticks():
-        ids = windows(stream, batch, shape.context + 1, generator)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+    forward = compiled(loss_of, fast)
+    step = 0
+    for step, progress in clock(seconds):
+        ids = windows(stream, batch, context + 1, generator)
+        with half_precision(device):
             loss = forward(target, ids)
         loss.backward()
         optimizers.step(progress)
-        tokens += batch * shape.context
-        step += 1
-        if step % 250 == 0 or step == 2:
-            log(
-                f"target step {step} progress {progress:.2f} tokens {tokens / 1e6:.0f}M loss {loss.item():.3f}"
-            )
-    return target, tokens
+        if step % 250 == 2:
+            tokens = step * batch * context / 1e6
+            log(f"target step {step} progress {progress:.2f} tokens {tokens:.0f}M loss {loss.item():.3f}")
+    return step * batch * context
 
 
-def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """torch.compile where it works; the plain function from the first failure on."""
-    fast = torch.compile(function, dynamic=False)
-    broken = False
-
-    def call(*arguments: object) -> Tensor:
-        nonlocal broken
-        if not broken:
-            try:
-                return fast(*arguments)
-            except Exception as error:  # a machine without a compiler can still train
-                broken = True
-                print(f"torch.compile failed, going on without: {error!r:.300}", file=sys.stderr)
-        return function(*arguments)
-
-    return call
+def settle(target: Target, stream: Tensor, seconds: float, batch: int, log: Log, fast: bool) -> int:
+    """Real text again after the loop breaking, which leaves the target choosing odd words. Returns tokens seen."""
+    return train_target(target, stream, seconds, batch, log, fast, lr=SETTLING_RATE, seed=6)
 
 
 @torch.no_grad()
@@ -83,4 +78,4 @@ def held_out_loss(target: Target, stream: Tensor, length: int = 512) -> float | 
         return None
     ids = stream[: count * (length + 1)].view(count, length + 1).long()
     losses = [loss_of(target, part) * len(part) for part in ids.split(64)]
-    return float(sum(losses)) / count
+    return float(torch.stack(losses).sum()) / count

@@ -14,9 +14,9 @@ import time
 import torch
 from torch import Tensor
 
-from specswitch.models.network import Shape, Target
+from specswitch.models.network import Target
 from specswitch.models.train.generate import distinct_share, generate, repeated_ngrams
-from specswitch.models.train.schedule import Optimizers
+from specswitch.models.train.schedule import Optimizers, half_precision
 from specswitch.models.train.target import Log, loss_of, windows
 
 PROMPT, NEW = 64, 128
@@ -34,14 +34,12 @@ def repeat_loss(target: Target, ids: Tensor, prompt: int) -> Tensor:
     return (-torch.log1p(-likely.clamp(max=1 - 1e-4)) * repeated).sum() / repeated.sum().clamp(min=1)
 
 
-def break_loops(
-    target: Target, shape: Shape, stream: Tensor, seconds: float, batch: int, log: Log, seed: int = 2
-) -> float:
+def break_loops(target: Target, stream: Tensor, seconds: float, batch: int, log: Log, seed: int = 2) -> float:
     """Train `target` in place for at most `seconds`; returns the distinct 4-gram share of its last rollout."""
     device = stream.device
     generator = torch.Generator().manual_seed(seed)
     real = distinct_share(windows(stream, 4 * batch, NEW, generator))
-    optimizers = Optimizers(target, matrix_lr=4e-4, other_lr=4e-4)
+    optimizers = Optimizers(target, lr=4e-4)
     share, start, rounds = 0.0, time.monotonic(), 0
     while (progress := (time.monotonic() - start) / seconds) < 1 or rounds == 0:
         prompts = windows(stream, batch, PROMPT, generator)
@@ -52,8 +50,8 @@ def break_loops(
             log(f"loops round {rounds} distinct 4-grams {share:.3f} (real text {real:.3f})")
         calm = share >= real
         for part in ids.split(max(1, math.ceil(batch / 4))):
-            text = windows(stream, max(1, len(part) // 4), shape.context + 1, generator)
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            text = windows(stream, max(1, len(part) // 4), target.model.shape.context + 1, generator)
+            with half_precision(device):
                 loss = loss_of(target, text)
                 if not calm:
                     loss = loss + WEIGHT * repeat_loss(target, part, PROMPT)
