@@ -15,11 +15,13 @@ from report.built import report_of, run_of
 from report.runs import ARMS, write_run
 from specswitch.config import project_root
 from specswitch.plots.catalogue import FIGURES
-from specswitch.report import ReportCheckError, ReportError, build, builder, check
+from specswitch.report import ReportCheckError, ReportError, build, builder, check, execution
+from specswitch.report.banners import banners
 from specswitch.report.check import Page
+from specswitch.results import read_run, table
 from specswitch.results.layout import DamagedError, ResultsError
 
-NOTEBOOK = project_root() / "notebooks" / builder.NOTEBOOK
+NOTEBOOK = project_root() / "notebooks" / execution.NOTEBOOK
 BLOCKER = """
 import sys
 
@@ -102,7 +104,7 @@ def test_a_killed_run_is_reported_as_failed(tmp_path):
     manifest = json.loads(text(run / "manifest.json"))
     manifest["status"] = "running"
     (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    found = builder.banners(builder.read_run(run), builder.table(builder.read_run(run)))
+    found = banners(read_run(run), table(read_run(run)))
     assert [(b.kind, b.headline) for b in found] == [("failed", "FAILED.")]
     assert "killed" in found[0].text
 
@@ -110,8 +112,8 @@ def test_a_killed_run_is_reported_as_failed(tmp_path):
 def test_a_damaged_point_makes_the_page_say_incomplete(tmp_path):
     run = write_run(tmp_path / "run", ("none", "always-v2"), (1,), 2)
     next((run / "points").glob("none-*")).joinpath("steps.parquet").write_bytes(b"cut")
-    stored = builder.read_run(run)
-    (banner,) = builder.banners(stored, builder.table(stored))
+    stored = read_run(run)
+    (banner,) = banners(stored, table(stored))
     assert banner.headline == "INCOMPLETE."
     assert "3 of 4 planned points" in banner.text
     assert "1 point could not be read" in banner.text
@@ -177,8 +179,8 @@ def test_c5_a_failing_report_notebook_gives_a_page_and_an_error(tmp_path, monkey
     broken = nbformat.read(NOTEBOOK, as_version=4)
     broken.cells[2].source += "\nraise RuntimeError('no such thing: /srv/secret/place/x.json')"
     (tmp_path / "notebooks").mkdir()
-    nbformat.write(broken, tmp_path / "notebooks" / builder.NOTEBOOK)
-    monkeypatch.setattr(builder, "project_root", lambda: tmp_path)
+    nbformat.write(broken, tmp_path / "notebooks" / execution.NOTEBOOK)
+    monkeypatch.setattr(execution, "project_root", lambda: tmp_path)
     out = tmp_path / "out.html"
     with pytest.raises(ReportError, match=r"02-report.ipynb failed: RuntimeError: no such thing: …/x.json"):
         build(run_of("whole"), out)
@@ -194,7 +196,7 @@ def stored_notebook(_):
 
 
 def test_a_page_that_fails_its_check_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(builder, "execute", stored_notebook)
+    monkeypatch.setattr(execution, "execute", stored_notebook)
     out = tmp_path / "out.html"
     with pytest.raises(ReportCheckError, match="report check 'figures' failed"):
         build(run_of("whole"), out)
@@ -202,7 +204,7 @@ def test_a_page_that_fails_its_check_is_not_written(tmp_path, monkeypatch):
 
 
 def test_an_old_page_survives_when_the_new_one_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(builder, "execute", stored_notebook)
+    monkeypatch.setattr(execution, "execute", stored_notebook)
     monkeypatch.setattr(builder, "failures", lambda *_: iter(()))
     with pytest.raises(ResultsError, match="choose another output folder"):
         build(run_of("whole"), tmp_path / "nowhere" / "out.html")

@@ -7,9 +7,10 @@ import pytest
 from nbformat import v4
 
 from report.pages import cell, html_output, notebook, plain_figure, simple
+from specswitch.report.banners import Banner
 from specswitch.report.check import Page
 from specswitch.report.display import CONFIG, PLOTLY_MIMETYPE, caption, mimebundle
-from specswitch.report.export import WIDGET_MIMETYPE, WIDGET_NOTE, Banner, table_of_contents, to_html
+from specswitch.report.export import WIDGET_MIMETYPE, WIDGET_NOTE, table_of_contents, to_html
 from specswitch.report.html import Cell, Column, paragraph, table
 
 

@@ -134,6 +134,7 @@ def template() -> go.layout.Template:
         plot_bgcolor=PAPER,
         margin={"l": 64, "r": 20, "t": 56, "b": 56},
         hovermode="x unified",
+        hoverdistance=-1,  # the nearest concurrency, wherever the mouse is
         hoverlabel={"bgcolor": PAPER, "bordercolor": RULE, "font": {"size": 12.5, "color": INK}},
         legend={
             "orientation": "h",

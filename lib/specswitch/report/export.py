@@ -7,10 +7,10 @@ each named by its hash in the page's Content-Security-Policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bs4 import BeautifulSoup
 from nbconvert.exporters import HTMLExporter
@@ -20,6 +20,7 @@ from traitlets.config import Config
 import specswitch
 from specswitch.plots.theme import DARK
 from specswitch.report import bundle
+from specswitch.report.banners import Banner
 from specswitch.report.display import PLOTLY_MIMETYPE
 from specswitch.report.scrub import scrub
 
@@ -27,15 +28,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 WIDGET_MIMETYPE = "application/vnd.jupyter.widget-view+json"
 ERROR_TAG = "papermill-error-cell-tag"  # cells that papermill puts in to point at an error
 WIDGET_NOTE = "An interactive widget stood here; it lives in the notebook only."
-
-
-@dataclass(frozen=True, slots=True)
-class Banner:
-    """A notice at the top of the page."""
-
-    kind: Literal["failed", "synthetic", "note"]
-    headline: str
-    text: str
 
 
 def to_html(notebook: NotebookNode, title: str, banners: Sequence[Banner] = ()) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 from specswitch.config import project_root
 from specswitch.plots.grid import Grid
 from specswitch.report import findings
+from specswitch.report.flags import warnings
 from specswitch.report.html import Cell, Column, table
 from specswitch.report.scrub import scrub
 from specswitch.report.tables import parities
@@ -72,7 +73,7 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
     ]
     capped = [p for p in parities(points) if p.ok is False]
     sentences += [f"Not the same load: {p.message}." for p in capped]
-    return [scrub(s) for s in [*sentences, state(run, points)]]
+    return [scrub(s) for s in [*sentences, *warnings(points), state(run, points)]]
 
 
 def state(run: Run, points: pd.DataFrame) -> str:

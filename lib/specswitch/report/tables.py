@@ -11,6 +11,7 @@ from specswitch.metrics.parity import Parity, admission_parity
 from specswitch.plots.figure import number
 from specswitch.plots.grid import Grid, exists
 from specswitch.plots.theme import arm_order
+from specswitch.report.flags import flags
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.scrub import scrub
 from specswitch.results.tables import FINISHED
@@ -58,6 +59,7 @@ POINT_COLUMNS = (
     Shown(Column("Failed", "requests", True), "failed", _whole),
     Shown(Column("Largest batch", "running", True), "max_running_observed", _whole),
     Shown(Column("Worker class", "as reported"), "worker_class"),
+    Shown(Column("Flags"), "flags"),
 )
 
 
@@ -72,6 +74,8 @@ def points(points: pd.DataFrame) -> str:
 
 
 def _point_cell(row: Row, shown: Shown) -> Cell:
+    if shown.key == "flags":
+        return Cell(", ".join(flags(row)), kind="bad")
     value = row.get(shown.key)
     if not exists(value):
         return MISSING

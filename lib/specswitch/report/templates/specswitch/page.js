@@ -8,6 +8,8 @@
   const PRINT_WIDTH = 660;
   let chosen = null; // "light" or "dark" once the reader has said so
   let printing = false;
+  let queue = Promise.resolve();
+  let newest = 0;
 
   const isDark = () => !printing && (chosen ?? (system.matches ? "dark" : "light")) === "dark";
 
@@ -21,10 +23,16 @@
     return spec;
   }
 
-  async function draw() {
+  // One drawing at a time; of several that wait, only the newest counts.
+  function draw() {
     root.dataset.theme = isDark() ? "dark" : "light";
     button.textContent = isDark() ? "Light theme" : "Dark theme";
-    if (!window.Plotly) return;
+    const turn = ++newest;
+    queue = queue.then(() => (turn === newest && window.Plotly ? drawFigures() : undefined));
+    return queue;
+  }
+
+  async function drawFigures() {
     let undrawn = 0;
     for (const figure of figures) {
       const canvas = figure.querySelector(".canvas");

@@ -1,0 +1,65 @@
+"""The report notebook, run on a stored run, in a kernel of this very interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+import papermill
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbformat import NotebookNode
+
+from specswitch.config import project_root
+from specswitch.report.scrub import scrub
+
+NOTEBOOK = "02-report.ipynb"
+CELL_TIMEOUT_S = 300
+KERNEL_TIMEOUT_S = 180
+
+
+class OwnKernelManager(AsyncKernelManager):
+    """Starts this interpreter, whatever kernelspecs the machine has, in UTF-8 mode whatever the locale."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        """How the kernel is started; its log stays quiet."""
+        program = [sys.executable, "-X", "utf8", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=[*program, "--log-level=ERROR"], display_name="Python 3", language="python")
+
+
+def execute(folder: Path) -> tuple[NotebookNode, str | None]:
+    """Run the report notebook on the run in `folder`.
+
+    Returns the executed notebook and, when it failed, why. The executed copy holds this machine's paths
+    and is thrown away.
+    """
+    source = project_root() / "notebooks" / NOTEBOOK
+    with tempfile.TemporaryDirectory(prefix="specswitch-report-") as scratch:
+        executed = Path(scratch) / NOTEBOOK
+        failure = None
+        try:
+            papermill.execute_notebook(
+                str(source),
+                str(executed),
+                # The bytes of the path as UTF-8 text: in an ASCII locale `str` would hold surrogates.
+                parameters={"run_dir": os.fsencode(folder).decode("utf-8")},
+                kernel_name="python3",
+                kernel_manager_class=OwnKernelManager,
+                progress_bar=False,
+                execution_timeout=CELL_TIMEOUT_S,
+                start_timeout=KERNEL_TIMEOUT_S,
+            )
+        except Exception as problem:  # papermill passes on whatever the kernel client raises
+            failure = scrub(_in_words(problem))
+        kept = executed if executed.exists() else source
+        return nbformat.read(kept, as_version=4), failure
+
+
+def _in_words(problem: Exception) -> str:
+    """`Name: message` of the error in a cell, else of the exception itself."""
+    name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
+    return f"{name}: {value}".strip()

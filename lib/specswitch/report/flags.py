@@ -1,0 +1,50 @@
+"""What makes a point's numbers doubtful, in a few words each, from the row of the point."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pandas as pd
+
+from specswitch.plots.grid import exists
+
+# A client that keeps its core this busy may be what limits the throughput.
+BUSY_CLIENT_SHARE = 0.9
+
+MEANINGS = {
+    "no steady window": "the load never became steady, so there are no windowed numbers",
+    "repetitive text": "half or more of the generated 4-grams repeat, which makes drafting too easy: "
+    "read nothing into the acceptance",
+    "warm cache": "prompt tokens came from the prefix cache",
+    "busy client": f"the client used over {BUSY_CLIENT_SHARE:.0%} of a core and may have been the limit",
+}
+
+
+def flags(row: Mapping[str, object]) -> list[str]:
+    """The flags of one finished point; empty when there is nothing to say."""
+    found = {
+        "no steady window": _is(row, "steady", False),
+        "repetitive text": _is(row, "degenerate", True),
+        "warm cache": _number(row, "cached_tokens") > 0,
+        "busy client": _number(row, "client_cpu_share") > BUSY_CLIENT_SHARE,
+    }
+    return [name for name, holds in found.items() if holds]
+
+
+def warnings(points: pd.DataFrame) -> list[str]:
+    """One sentence per flag that any point has, with how many have it."""
+    counts = Counter(flag for row in points.to_dict("records") for flag in flags(row))
+    return [
+        f"Flagged {flag} ({counts[flag]} of {len(points)} points): {meaning}."
+        for flag, meaning in MEANINGS.items()
+        if counts[flag]
+    ]
+
+
+def _is(row: Mapping[str, object], key: str, wanted: bool) -> bool:
+    return exists(row.get(key)) and bool(row[key]) is wanted
+
+
+def _number(row: Mapping[str, object], key: str) -> float:
+    return float(str(row[key])) if exists(row.get(key)) else 0.0

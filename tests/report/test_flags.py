@@ -1,0 +1,34 @@
+"""Doubtful points are flagged in the table and told at the top; sound ones are not."""
+
+import pytest
+
+from plots.tables import STATIC, made_up_table
+from specswitch.report import tables
+from specswitch.report.flags import flags, warnings
+
+CASES = [
+    ({"steady": False}, ["no steady window"]),
+    ({"degenerate": True}, ["repetitive text"]),
+    ({"cached_tokens": 12}, ["warm cache"]),
+    ({"client_cpu_share": 0.97}, ["busy client"]),
+    ({"steady": True, "degenerate": False, "cached_tokens": 0, "client_cpu_share": 0.4}, []),
+    ({"steady": None, "degenerate": None, "cached_tokens": None, "client_cpu_share": float("nan")}, []),
+    ({}, []),
+]
+
+
+@pytest.mark.parametrize(("row", "expected"), CASES)
+def test_a_point_gets_the_flags_that_hold(row, expected):
+    assert flags(row) == expected
+
+
+def test_b9_repetitive_text_is_told_with_its_count_and_shown_in_its_row():
+    table = made_up_table(STATIC, (1, 4))
+    table["degenerate"] = [i < 5 for i in range(len(table))]
+    (sentence,) = warnings(table)
+    assert sentence.startswith("Flagged repetitive text (5 of 24 points)")
+    assert tables.points(table).count("repetitive text") == 5
+
+
+def test_a_sound_table_has_no_warning():
+    assert warnings(made_up_table(STATIC)) == []
