@@ -56,3 +56,12 @@ def test_a_step_after_idle_has_no_duration() -> None:
 
 def test_record_layout_is_what_readers_expect() -> None:
     assert RECORD.size == struct.calcsize("<d8id") == 48
+
+
+def test_tokens_of_requests_that_had_ended_do_not_count() -> None:
+    counters = Counters(rank=0)
+    counters.record(StepInfo(Mode.SPECULATIVE), batch=3, proposed=6, accepted=4, dead=1)
+    counters.record(StepInfo(Mode.PLAIN), batch=3, proposed=0, accepted=0, dead=2)
+    t = counters.totals
+    assert (t.speculative_tokens, t.plain_tokens) == (2 + 4, 1)
+    assert (counters.accept_length(), [row[1] for row in counters.ring]) == (3.0, [3, 3])

@@ -64,18 +64,23 @@ class Counters:
                 self._file.write(MAGIC)
                 self._file.flush()
 
-    def record(self, info: StepInfo, batch: int, proposed: int, accepted: int) -> None:
+    def record(self, info: StepInfo, batch: int, proposed: int, accepted: int, dead: int = 0) -> float:
         """Account one finished decode step.
 
         Args:
             info: mode, switch and synced tokens of the step.
             batch: decode requests in it.
-            proposed: draft tokens proposed over the batch (0 in a plain step).
-            accepted: draft tokens accepted, bonus not included.
+            proposed: draft tokens proposed over the live requests (0 in a plain step).
+            accepted: draft tokens accepted by them, bonus not included.
+            dead: requests of the batch that had ended before (the overlap scheduler notices one step late): they
+                were computed, but their tokens are thrown away.
+
+        Returns:
+            The time of the record, monotonic seconds.
         """
         now = time.monotonic()
         t = self.totals
-        emitted = batch + accepted
+        emitted = batch - dead + accepted
         if info.mode is Mode.PLAIN:
             t.plain_steps += 1
             t.plain_tokens += emitted
@@ -84,7 +89,7 @@ class Counters:
             t.speculative_tokens += emitted
             t.proposed += proposed
             t.accepted += accepted
-            t.verified_requests += batch
+            t.verified_requests += batch - dead
         t.synced_tokens += info.synced
         self.running_batch = batch
         gap = None if self._last_t is None else now - self._last_t
@@ -109,6 +114,7 @@ class Counters:
                 self._unflushed_since = now
             elif now - self._unflushed_since > FLUSH_S:
                 self.flush()
+        return now
 
     def idle(self) -> None:
         """No batch runs: the next step's duration would be waiting time, and the file may be written out."""

@@ -52,6 +52,7 @@ def report(scheduler: Any) -> dict[str, Any]:
         "accepted": totals.accepted,
         "synced_tokens": totals.synced_tokens,
         "accept_length": counters.accept_length(),
+        "last_refusal": getattr(scheduler, "specswitch_refusal", None),
     }
 
 

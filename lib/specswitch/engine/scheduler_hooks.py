@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,9 @@ from specswitch.engine import control, liveness, switch_args
 from specswitch.engine.counters import Counters, StepInfo
 from specswitch.engine.draft_sync import draft_len
 from specswitch.engine.invariants import check_batch
-from specswitch.engine.policy import Mode, RuleError
-from specswitch.engine.workers import STEP_INFO
+from specswitch.engine.policy import Mode, Rule, RuleError
+from specswitch.engine.prometheus import Exporter
+from specswitch.engine.workers import STEP_INFO, DynamicWorkerMixin
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,12 @@ def counters_of(scheduler: Any) -> Counters:
     if counters is None:
         counters = Counters(scheduler.tp_rank, os.environ.get("SPECSWITCH_STEPS_DIR"))
         scheduler.specswitch_counters = counters
+        scheduler.specswitch_mode = Mode.PLAIN if scheduler.spec_algorithm.is_none() else Mode.SPECULATIVE
+        scheduler.specswitch_exporter = (
+            Exporter(scheduler.metrics_collector.labels)
+            if scheduler.current_scheduler_metrics_enabled
+            else None
+        )
         scheduler.specswitch_check = switch_args.of(scheduler.server_args).check
     return counters
 
@@ -46,20 +54,48 @@ def _info_of(scheduler: Any, result: Any) -> StepInfo:
 def process_decode(original: Callable, scheduler: Any, batch: Any, result: Any) -> Any:
     """Around `process_batch_result_decode`: count the step once its result is known."""
     info = _info_of(scheduler, result)
+    live = _live_rows(scheduler, batch)
     scheduler.specswitch_current = info
     try:
         answer = original(scheduler, batch, result)
     finally:
         scheduler.specswitch_current = None
     bs = len(batch.reqs)
-    drafts = (scheduler.server_args.speculative_num_draft_tokens or 1) - 1
-    speculative = info.mode is Mode.SPECULATIVE
-    counters_of(scheduler).record(
-        info, bs, bs * drafts if speculative else 0, result.num_correct_drafts if speculative else 0
-    )
+    proposed = accepted = 0
+    if info.mode is Mode.SPECULATIVE:
+        proposed = len(live) * (scheduler.server_args.speculative_num_draft_tokens - 1)
+        drafts = result.num_correct_drafts_per_req_cpu
+        accepted = result.num_correct_drafts if len(live) == bs else sum(drafts[i] for i in live)
+    now = counters_of(scheduler).record(info, bs, proposed, accepted, dead=bs - len(live))
+    scheduler.specswitch_mode = info.mode
+    _export_if_due(scheduler, now)
     if scheduler.specswitch_check:
         check_batch(scheduler, batch)
     return answer
+
+
+def _live_rows(scheduler: Any, batch: Any) -> list[int]:
+    """Rows whose tokens count: under overlap a request that has ended is still in the step launched meanwhile."""
+    if not scheduler.enable_overlap:
+        return list(range(len(batch.reqs)))
+    return [i for i, req in enumerate(batch.reqs) if req.finished_reason is None and not req.is_retracted]
+
+
+def _export_if_due(scheduler: Any, now: float) -> None:
+    exporter = scheduler.specswitch_exporter
+    if exporter is None or not exporter.due(now):
+        return
+    worker, counters = scheduler.model_worker, scheduler.specswitch_counters
+    dynamic = isinstance(worker, DynamicWorkerMixin)
+    rule = None if scheduler.spec_algorithm.is_none() else Rule()
+    exporter.update(
+        now,
+        counters.totals,
+        counters.running_batch,
+        scheduler.specswitch_mode,
+        worker.switch.switches if dynamic else 0,
+        worker.switch.rule if dynamic else rule,
+    )
 
 
 def resolve_overlap(original: Callable, scheduler: Any, result: Any, batch: Any) -> list[list[int]]:
@@ -103,6 +139,7 @@ def on_idle(scheduler: Any) -> None:
     """Before `on_idle`: the next step's duration must not contain the wait."""
     if scheduler.is_fully_idle():
         counters_of(scheduler).idle()
+        _export_if_due(scheduler, time.monotonic())
 
 
 def commit_len(length: int, req: Any) -> int:
@@ -134,6 +171,7 @@ def set_internal_state(original: Callable, scheduler: Any, recv_req: Any) -> Any
     except (RuleError, TypeError) as e:
         error = str(e)
         logger.warning("Rule change refused: %s", error)
+    scheduler.specswitch_refusal = error
     return SetInternalStateReqOutput(updated=error is None, server_args={"error": error})
 
 

@@ -6,6 +6,7 @@ version is refused with the name that changed instead of failing in the middle o
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import inspect
 import pkgutil
@@ -16,15 +17,19 @@ TESTED_VERSION = "0.5.12.post1"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """One engine name: dotted path and the parameter names that we pass or receive, in order."""
+    """One engine name: dotted path, the parameters that we pass or receive, in order, the fields that we touch."""
 
     path: str
     parameters: tuple[str, ...] | None = None
+    fields: tuple[str, ...] = ()
 
 
 SCHED = "sglang.srt.managers.scheduler.Scheduler"
 REQ = "sglang.srt.managers.schedule_batch.Req"
 BATCH = "sglang.srt.managers.schedule_batch"
+FORWARD = "sglang.srt.model_executor.forward_batch_info"
+EAGLE = "sglang.srt.speculative.eagle_info"
+MOE = "sglang.srt.layers.moe.utils"
 
 HOOKED = {
     "create_worker": Name(
@@ -58,19 +63,100 @@ HOOKED = {
 USED = (
     Name("sglang.srt.mem_cache.common.alloc_for_decode", ("batch", "token_per_req")),
     Name(f"{BATCH}.ScheduleBatch.get_model_worker_batch"),
-    Name(f"{BATCH}.ModelWorkerBatch"),
-    Name("sglang.srt.managers.utils.GenerationBatchResult"),
-    Name("sglang.srt.model_executor.forward_batch_info.ForwardBatch.init_new", ("batch", "model_runner")),
-    Name("sglang.srt.speculative.eagle_info.EagleDraftInput.hidden_size_for", ("worker",)),
-    Name("sglang.srt.speculative.eagle_info.EagleDraftExtendInput.hidden_size_for", ("worker",)),
+    Name(f"{BATCH}.Req.check_finished", ("self", "new_accepted_len")),
+    Name(f"{BATCH}.Req.finished", ("self",)),
+    Name(f"{BATCH}.Req.update_reasoning_tokens", ("self", "token_id", "think_end_id")),
+    Name(f"{BATCH}.FINISH_ABORT"),
+    Name(
+        f"{BATCH}.ModelWorkerBatch",
+        fields=(
+            "forward_mode",
+            "input_ids",
+            "req_pool_indices",
+            "seq_lens",
+            "out_cache_loc",
+            "seq_lens_cpu",
+            "seq_lens_sum",
+            "orig_seq_lens",
+            "return_logprob",
+            "top_logprobs_nums",
+            "token_ids_logprobs",
+            "extend_num_tokens",
+            "extend_seq_lens",
+            "extend_prefix_lens",
+            "extend_logprob_start_lens",
+            "extend_input_logprob_token_ids",
+            "multimodal_inputs",
+            "lora_ids",
+            "sampling_info",
+            "spec_info",
+            "capture_hidden_mode",
+            "is_extend_in_batch",
+            "reqs",
+        ),
+    ),
+    Name(
+        "sglang.srt.managers.utils.GenerationBatchResult",
+        fields=(
+            "logits_output",
+            "next_token_ids",
+            "num_correct_drafts",
+            "num_correct_drafts_per_req_cpu",
+            "accept_lens",
+            "next_draft_input",
+            "speculative_num_draft_tokens",
+        ),
+    ),
+    Name("sglang.srt.managers.io_struct.SetInternalStateReqOutput", fields=("updated", "server_args")),
+    Name(f"{SCHED}.is_fully_idle", ("self",)),
+    Name(f"{FORWARD}.ForwardBatch.init_new", ("batch", "model_runner")),
+    Name(f"{FORWARD}.CaptureHiddenMode.FULL"),
+    Name(f"{FORWARD}.CaptureHiddenMode.LAST"),
+    Name(f"{FORWARD}.ForwardMode.EXTEND"),
+    Name("sglang.srt.model_executor.model_runner.ModelRunner.forward", ("self", "forward_batch")),
+    Name(
+        "sglang.srt.model_executor.model_runner.ModelRunner._get_attention_backend",
+        ("self", "init_new_workspace"),
+    ),
+    Name(
+        "sglang.srt.model_executor.cuda_graph_runner.CudaGraphRunner.__init__",
+        ("self", "model_runner", "attn_backend"),
+    ),
+    Name(
+        f"{EAGLE}.EagleDraftInput",
+        fields=(
+            "topk_p",
+            "topk_index",
+            "hidden_states",
+            "bonus_tokens",
+            "capture_hidden_mode",
+            "num_tokens_per_req",
+            "num_tokens_for_logprob_per_req",
+            "new_seq_lens",
+            "verify_done",
+            "future_indices",
+        ),
+    ),
+    Name(f"{EAGLE}.EagleDraftInput.hidden_size_for", ("worker",)),
+    Name(f"{EAGLE}.EagleDraftInput.dtype_for", ("worker",)),
+    Name(f"{EAGLE}.EagleDraftInput.prepare_for_decode", ("self", "batch")),
+    Name(f"{EAGLE}.EagleDraftExtendInput.hidden_size_for", ("worker",)),
+    Name(f"{EAGLE}.EagleDraftExtendInput.dtype_for", ("worker",)),
     Name("sglang.srt.speculative.eagle_worker.EAGLEWorker.forward_batch_generation", ("self", "batch")),
     Name("sglang.srt.speculative.eagle_worker.EAGLEWorker._draft_preprocess_idle", ("self", "batch")),
     Name(
         "sglang.srt.speculative.eagle_worker_v2.EAGLEWorkerV2.forward_batch_generation",
         ("self", "model_worker_batch"),
     ),
-    Name("sglang.srt.utils.common.fast_topk"),
-    Name("sglang.srt.plugins.hook_registry.HookRegistry.register"),
+    Name("sglang.srt.speculative.spec_info.SpeculativeAlgorithm.is_eagle", ("self",)),
+    Name(f"{MOE}.speculative_moe_backend_context", ()),
+    Name(f"{MOE}.speculative_moe_a2a_backend_context", ()),
+    Name("sglang.srt.distributed.get_tp_group", ()),
+    Name("sglang.srt.utils.get_available_gpu_memory", ("device", "gpu_id")),
+    Name("sglang.srt.utils.common.fast_topk", ("values", "topk", "dim")),
+    Name("sglang.srt.plugins.hook_registry.HookRegistry.register", ("target", "hook", "hook_type")),
+    Name("sglang.srt.plugins.hook_registry.HookRegistry.apply_hooks", ()),
+    Name("sglang.srt.plugins.hook_registry.HookType.AROUND"),
 )
 
 
@@ -99,6 +185,9 @@ def differences() -> list[str]:
         except (ImportError, AttributeError) as e:
             found.append(f"{name.path} does not exist: {e}")
             continue
+        absent = set(name.fields) - {f.name for f in dataclasses.fields(obj)} if name.fields else set()
+        if absent:
+            found.append(f"{name.path} has no field {', '.join(sorted(absent))}")
         if name.parameters is None:
             continue
         actual = parameters_of(obj)
