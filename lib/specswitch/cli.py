@@ -60,10 +60,13 @@ def sweep_command(
 def report_command(run_dir: Path, out: Path | None) -> None:
     """Build the report of a stored run again, from its files alone; prints the path of the page."""
     _want_utf8()
-    from specswitch import report
+    from specswitch.results import read_run
     from specswitch.results.layout import ResultsError
 
     try:
+        read_run(run_dir)  # before the page's machinery is loaded, which takes seconds
+        from specswitch import report
+
         click.echo(str(report.build(os.path.abspath(run_dir), out)))
     except ResultsError as problem:
         _end(2, str(problem))

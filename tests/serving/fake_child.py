@@ -24,7 +24,6 @@ from aiohttp import web
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `fakes`, when run as a program
 
 from fakes.fake_server import Behaviour, FakeServer, serving
-
 from specswitch import __version__
 from specswitch.serving.flags import parse_flags
 from specswitch.serving.path_rules import decide

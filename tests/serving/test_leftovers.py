@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from serving.support import runs
+from serving.support import runs, wait_for
 from specswitch.serving import leftovers, proc
 
 DEAD = [2**22 - 3, 1]  # no such process
@@ -92,8 +93,6 @@ def test_a_damaged_record_does_no_harm() -> None:
 def test_descendants_are_found_across_sessions(sleeper: proc.Process) -> None:
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
-        import os
-
         assert {sleeper.pid, child.pid} <= {p.pid for p in proc.descendants(os.getpid())}
     finally:
         child.kill()
@@ -102,11 +101,7 @@ def test_descendants_are_found_across_sessions(sleeper: proc.Process) -> None:
 
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    import time
-
-    deadline_s = time.monotonic() + 20
-    while runs(child.pid) and time.monotonic() < deadline_s:
-        time.sleep(0.02)
+    assert wait_for(lambda: not runs(child.pid), 20)
     assert proc.read_stat(child.pid) is not None
     assert proc.identify(child.pid) is None
     child.wait()

@@ -95,13 +95,9 @@ def flush_cache(url: str, *, api_key: str | None = None, timeout_s: float = TIME
     _request("POST", url, "/flush_cache", params=params, api_key=api_key, timeout_s=timeout_s + 10)
 
 
-def is_up(url: str, *, api_key: str | None = None, timeout_s: float = 5.0) -> bool:
-    """Whether /health answers 200 now."""
-    try:
-        _request("GET", url, "/health", api_key=api_key, timeout_s=timeout_s)
-    except ServerUnreachableError:
-        return False
-    return True
+def check_health(url: str, *, api_key: str | None = None, timeout_s: float = 5.0) -> None:
+    """Raises ServerUnreachableError, with the reason, unless /health answers 200."""
+    _request("GET", url, "/health", api_key=api_key, timeout_s=timeout_s)
 
 
 def generate(

@@ -25,8 +25,21 @@ OWN_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--speculative-batch-table", {}),
     ("--specswitch-check", {"action": "store_true"}),
 )
-_TYPES = {"int": int, "float": float}
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _LITERALS = ("nargs", "const", "choices", "dest")
+
+
+def _whole_number_with_unit(text: str) -> int:
+    """`4096`, `4k` (thousands) or `4Ki` (of 1024), as the engine reads its token counts."""
+    digits = text.strip().rstrip("kKMGTi")
+    unit = text.strip()[len(digits) :]
+    if unit not in _UNITS:
+        raise ValueError(text)
+    return int(digits) * _UNITS[unit] if "." not in digits else int(float(digits) * _UNITS[unit])
+
+
+_TYPES = {"int": int, "float": float, "human_readable_int": _whole_number_with_unit}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -51,12 +51,18 @@ def examine(flags: ServerFlags, env: Mapping[str, str]) -> tuple[path_rules.Path
     return decision, problems + list(decision.refused)
 
 
-def check_path(decision: path_rules.PathDecision, path: str) -> None:
-    """Raises PreflightError if the flags take another path than the one that was asked for."""
+def check_path(decision: path_rules.PathDecision, path: str, threshold: int | None) -> None:
+    """Make sure that the flags take the path that was asked for, and that it has a use for the threshold.
+
+    Raises:
+        PreflightError: says what the flags take instead, and why.
+    """
     if decision.path != path:
         raise PreflightError(
             f"path={path!r} was asked, these flags take {decision.path!r}: {'; '.join(decision.reasons)}"
         )
+    if path == "none" and threshold is not None:
+        raise PreflightError(f"threshold={threshold} with path='none': there is nothing to switch")
 
 
 def check_extra_args(extra_args: Sequence[str], built: Sequence[str]) -> None:

@@ -28,17 +28,17 @@ def wait_until_ready(
         IdentityError: another server, path, worker or rule than asked.
     """
     deadline_s = time.monotonic() + timeout_s
-    problem = "it does not answer yet"
+    problem = "nothing was tried"
     while True:
         process.raise_if_exited("before it was ready")
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise _timeout(process, timeout_s, problem)
         try:
-            if control.is_up(url, api_key=api_key, timeout_s=min(left_s, 5.0)):
-                _generate_some(url, api_key, left_s)
-                info = control.server_info(url, api_key=api_key, timeout_s=left_s)
-                break
+            control.check_health(url, api_key=api_key, timeout_s=min(left_s, 5.0))
+            _generate_some(url, api_key, left_s)
+            info = control.server_info(url, api_key=api_key, timeout_s=left_s)
+            break
         except ServerUnreachableError as e:
             problem = str(e)
         time.sleep(min(POLL_S, max(0.0, deadline_s - time.monotonic())))

@@ -55,7 +55,7 @@ def spec_from_config(cfg: ServerConfig, log_path: Path, steps_dir: Path | None =
     preflight.check_extra_args(cfg.extra_args, server_flags(cfg.model_copy(update={"extra_args": ()}), 1))
     flags = parse_flags(server_flags(cfg, 1))  # the port is chosen last
     decision = preflight.check(flags, environment.values)
-    preflight.check_path(decision, cfg.path)
+    preflight.check_path(decision, cfg.path, cfg.rule.threshold)
     preflight.check_output(log_path.parent, *([] if steps_dir is None else [steps_dir]))
     port = preflight.choose_port(cfg.host, cfg.port)
     return LaunchSpec(
@@ -91,7 +91,7 @@ def spec_from_flags(
     shell = dict(os.environ if shell is None else shell)
     flags = parse_flags(flags_argv)
     cpu = flags.device == "cpu"
-    added = [*cpu_flags(flags_argv)] if cpu else []
+    added = cpu_flags(flags_argv) if cpu else []
     added += [] if flags.skip_server_warmup else ["--skip-server-warmup"]
     flags = parse_flags([*flags_argv, *added])
     nonce = secrets.token_hex(16)

@@ -125,18 +125,23 @@ class Supervisor:
     def _end(self) -> None:
         """Leave nothing below us: SIGTERM, wait, SIGKILL until the tree is empty."""
         if self.stop_reason is None:
-            first, grace_s = proc.descendants(os.getpid()), ORPHAN_GRACE_S
+            first, grace_s = proc.descendants(os.getpid()), 0.0
         else:
             first = [self.command] if self.command else []
             grace_s = OWNER_GONE_GRACE_S if os.getppid() != self.owner else self.grace_s
             self._say(f"stopping the server, {self.stop_reason}")
         for process in first:
             proc.send(process, signal.SIGTERM)
-        if self._wait_until(self._tree_is_empty, grace_s):
+        self._wait_until(self._command_is_gone, grace_s)
+        if self._wait_until(self._tree_is_empty, ORPHAN_GRACE_S):
             return
         if not self._wait_until(self._kill_all, KILL_DEADLINE_S):
             left = [p.pid for p in proc.descendants(os.getpid())]
             self._say(f"could not kill {left} within {KILL_DEADLINE_S:g} s")
+
+    def _command_is_gone(self) -> bool:
+        self._reap()
+        return self.exit_code is not None
 
     def _tree_is_empty(self) -> bool:
         self._reap()

@@ -1,0 +1,99 @@
+"""The doctor's answer, as an object and from the command line."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from specswitch.cli import main
+from specswitch.serving import machine
+from specswitch.serving.doctor import diagnose
+
+SHAPE = [
+    *("--speculative-num-steps", "3"),
+    *("--speculative-eagle-topk", "1"),
+    *("--speculative-num-draft-tokens", "4"),
+]
+
+
+@pytest.fixture
+def flags(target: Path, draft: Path) -> list[str]:
+    given = ["--model-path", str(target), "--device", "cpu", "--speculative-algorithm", "EAGLE3"]
+    return [*given, "--speculative-draft-model-path", str(draft), *SHAPE]
+
+
+def test_a_good_setup_is_healthy_and_explained(flags: list[str]) -> None:
+    found = diagnose(flags, {})
+    assert (found.path, found.worker_class, found.device) == ("v2", "EAGLEWorkerV2", "cpu")
+    assert found.sglang_version == found.tested_version == importlib.metadata.version("sglang")
+    assert found.reasons
+    assert found.healthy, found.to_text()
+
+
+def test_the_environment_counts(flags: list[str]) -> None:
+    """Field case A22."""
+    found = diagnose(flags, {"SGLANG_ENABLE_SPEC_V2": "0"})
+    assert (found.path, found.spec_v2_env) == ("v1", "0")
+    assert any("SGLANG_ENABLE_SPEC_V2=0" in r for r in found.reasons)
+
+
+def test_a_simulator_in_the_environment_is_a_problem(flags: list[str]) -> None:
+    """Field case A26."""
+    found = diagnose(flags, {"SGLANG_SIMULATE_ACC_LEN": "3"})
+    assert not found.healthy
+    assert any("SGLANG_SIMULATE_ACC_LEN" in p for p in found.problems)
+
+
+def test_json_has_the_promised_keys_and_the_exit_code_says_healthy(flags: list[str]) -> None:
+    answer = CliRunner().invoke(main, ["doctor", "--json", "--", *flags])
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.output)
+    assert {"sglang_version", "path", "worker_class", "reasons", "supported", "device"} <= set(found)
+    assert found["supported"] is True
+
+
+def test_problems_are_exit_code_1_and_bad_flags_are_2(flags: list[str]) -> None:
+    unhealthy = CliRunner().invoke(main, ["doctor", "--", *flags, "--model-path", "/no/such"])
+    assert unhealthy.exit_code == 1
+    assert "/no/such" in unhealthy.output
+    bad = CliRunner().invoke(main, ["doctor", "--", "--no-such-flag"])
+    assert bad.exit_code == 2
+    assert "--no-such-flag" in bad.output
+
+
+def test_without_flags_it_looks_at_the_machine_only() -> None:
+    answer = CliRunner().invoke(main, ["doctor"])
+    assert "model" not in answer.output.replace("plain target worker", "")
+    assert answer.exit_code == 0, answer.output
+
+
+def test_another_engine_version_is_not_supported(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "engine_version", lambda: "0.5.15")
+    found = diagnose(flags, {})
+    assert not found.supported
+    assert "0.5.15" in found.to_text()
+
+
+def test_a_missing_entry_point_and_package_are_found(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.importlib.metadata, "entry_points", lambda group: ())
+    monkeypatch.setattr(
+        machine.importlib.metadata,
+        "requires",
+        lambda _: ["sglang==0.5.12.post1", "kernels<0.1", "no-such-package"],
+    )
+    text = diagnose(flags, {}).to_text()
+    assert "no entry point specswitch in sglang.srt.plugins" in text
+    assert "<0.1 is needed" in text
+    assert "no-such-package is not installed" in text
+
+
+def test_too_little_memory_is_found(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 30))
+    assert any("1.0 GiB of memory are free" in m.what for m in diagnose(flags, {}).missing)
