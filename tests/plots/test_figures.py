@@ -127,6 +127,23 @@ def test_every_mean_lies_inside_the_picture_even_with_two_noisy_repeats():
             assert all(low <= y <= high for y in line.y if y is not None), name
 
 
+def test_a_point_without_any_output_is_named_instead_of_breaking_a_log_axis():
+    table = made_up_table(("none", "always-v2"), (1, 8))
+    table.loc[(table["label"] == "none") & (table["concurrency"] == 1), "output_tok_s"] = 0.0
+    figure = FIGURES["throughput"](table)
+    assert trace(figure, "none").y[0] is None
+    assert "Zero, which a logarithmic axis cannot show: none at C = 1." in footnotes(figure)
+    table["output_tok_s"] = 0.0
+    assert FIGURES["throughput"](table) is None
+
+
+def test_a_latency_that_is_missing_in_one_panel_only_is_named_with_its_metric():
+    table = made_up_table(("none",), (1, 8))
+    table.loc[table["concurrency"] == 8, ["e2e_ms_mean", "e2e_ms_p99"]] = None
+    (note,) = footnotes(FIGURES["latency"](table))
+    assert note == "E2E: Finished, but without a value (no such event in a steady window): none at C = 8."
+
+
 def test_switching_figures_appear_only_with_switching_arms():
     assert drawable(made_up_table(STATIC)) == ["throughput", "ratio", "acceptance", "latency"]
     assert drawable(made_up_table(DYNAMIC)) == list(FIGURES)

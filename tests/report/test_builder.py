@@ -127,7 +127,7 @@ def hostile(tmp_path_factory):
     server = {
         "name": "always-v2",
         "argv": ["python", "-m", "sglang.launch_server", "--model-path", f"{Path.home()}/models/tiny"],
-        "environment": {"HF_TOKEN": "hf_do_not_print", "SGLANG_ENABLE_SPEC_V2": "1", "USER": "somebody"},
+        "env": {"HF_TOKEN": "hf_do_not_print", "SGLANG_ENABLE_SPEC_V2": "1", "USER": "somebody"},
     }
     run = write_run(
         folder / "my run é",

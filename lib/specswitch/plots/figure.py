@@ -109,7 +109,9 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{digits}f}" if "e" in text else text
 
 
-def gap_notes(series: Iterable[Series], undefined: str = "no steady window was reached") -> list[str]:
+def gap_notes(
+    series: Iterable[Series], undefined: str = "no steady window was reached", logarithmic: bool = False
+) -> list[str]:
     """Footnotes that name every missing point and every point without an interval.
 
     `undefined` says why a point that did finish can have no value here.
@@ -120,6 +122,7 @@ def gap_notes(series: Iterable[Series], undefined: str = "no steady window was r
     notes = {
         "Missing, shown as gaps": unrun,
         f"Finished, but without a value ({undefined})": empty,
+        "Zero, which a logarithmic axis cannot show": [(s.name, s.zeros) for s in lines if logarithmic],
         "Hollow markers rest on one repeat and have no interval": [(s.name, s.singles) for s in lines],
     }
     return [f"{head}: {_places(found)}." for head, found in notes.items() if any(c for _, c in found)]

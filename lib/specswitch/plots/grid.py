@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -42,6 +42,16 @@ class Series:
     def gaps(self) -> list[int]:
         """Concurrencies without a point."""
         return [c for c, p in zip(self.x, self.points, strict=True) if p is None]
+
+    @property
+    def zeros(self) -> list[int]:
+        """Concurrencies whose mean is 0, which a logarithmic axis cannot show."""
+        return [c for c, p in zip(self.x, self.points, strict=True) if p is not None and p.mean <= 0]
+
+    def positive(self) -> Series:
+        """The same series with a gap where the mean is 0."""
+        points = tuple(p if p is not None and p.mean > 0 else None for p in self.points)
+        return replace(self, points=points)
 
     @property
     def singles(self) -> list[int]:

@@ -19,6 +19,7 @@ WORDS = Words(
     "token ÷ its further tokens. E2E: sending to the end of the stream.",
 )
 METRICS = (("ttft_ms", "TTFT"), ("itl_ms", "ITL"), ("tpot_ms", "TPOT"), ("e2e_ms", "E2E"))
+UNDEFINED = "no such event in a steady window"
 STATISTICS = (("mean", "mean"), ("p99", "99th percentile"))
 
 
@@ -29,7 +30,7 @@ def latency(table: pd.DataFrame) -> go.Figure | None:
     """
     grid = Grid(table)
     rows = [
-        [[grid.mean(label, f"{metric}_{stat}") for label in grid.labels] for stat, _ in STATISTICS]
+        [[grid.mean(label, f"{metric}_{stat}").positive() for label in grid.labels] for stat, _ in STATISTICS]
         for metric, _ in METRICS
     ]
     everything = [s for row in rows for cell in row for s in cell]
@@ -60,5 +61,7 @@ def latency(table: pd.DataFrame) -> go.Figure | None:
             figure.update_yaxes(title_text=f"{name} (ms)", row=r, col=1)
     figure.update_xaxes(concurrency_axis(grid.concurrencies, title=None))
     figure.update_xaxes(title_text=concurrency_axis(grid.concurrencies)["title"]["text"], row=len(METRICS))
-    notes = gap_notes(rows[0][0])
+    notes = gap_notes(rows[0][0], UNDEFINED)
+    for (_, name), cells in zip(METRICS[1:], rows[1:], strict=True):
+        notes += [f"{name}: {note}" for note in gap_notes(cells[0], UNDEFINED) if note not in notes]
     return frame(figure, WORDS, 900, notes, margin={"t": 76})

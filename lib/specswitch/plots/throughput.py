@@ -35,13 +35,13 @@ def throughput(table: pd.DataFrame) -> go.Figure | None:
     """
     grid = Grid(table)
     lines = [grid.mean(label, COLUMN) for label in grid.labels]
-    drawn = [s for s in lines if s.drawable]
+    drawn = [s for s in (s.positive() for s in lines) if s.drawable]
     if not drawn:
         return None
     figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, " tok/s")) for s in drawn])
     figure.update_xaxes(concurrency_axis(grid.concurrencies))
     figure.update_yaxes(log_axis(drawn, "output throughput (tokens/s)"))
-    return frame(figure, THROUGHPUT, 440, gap_notes(lines))
+    return frame(figure, THROUGHPUT, 440, gap_notes(lines, logarithmic=True))
 
 
 def baseline_of(label: str, labels: list[str]) -> str | None:

@@ -29,7 +29,7 @@ FACTS = (
     ("Synthetic acceptance", ("synthetic",)),
     ("Schema version", ("schema_version",)),
 )
-SHOWN_VARIABLES = re.compile(r"(?:SGLANG|SPECSWITCH|CUDA|OMP|MKL)_\w+")
+SHOWN_VARIABLES = re.compile(r"(?:SGLANG|CUDA|OMP|MKL)_\w+|SPECSWITCH_CPU")
 SECRET = re.compile(
     r"(?:^|[_-])(?:key|token|secret|passw(?:or)?d|credentials?|auth)(?:$|[_-])", re.IGNORECASE
 )
@@ -45,7 +45,7 @@ def provenance(run: Run) -> str:
     for server in run.manifest["servers"]:
         name = server.get("name") or "server"
         rows.append((f"Server {name}", command_line(server.get("argv") or [])))
-        variables = environment(server.get("environment") or server.get("env") or {})
+        variables = environment(server.get("env") or {})
         if variables:
             rows.append((f"Variables of {name}", " ".join(f"{k}={v}" for k, v in variables.items())))
     for again in run.manifest["resumed"]:
