@@ -88,6 +88,8 @@ def _from_cli_args(original: Callable, cls: type, args: argparse.Namespace) -> A
     values = switch_args.collect(args)
     try:
         parsed = switch_args.parse(values)
+        if parsed.enabled:
+            switch_args.refuse_partial_shape(vars(args))
         server_args = original(cls, args)
         if parsed.enabled:
             algorithm = (server_args.speculative_algorithm or "").upper()

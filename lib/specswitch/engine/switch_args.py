@@ -7,13 +7,16 @@ dictionary, `server_args.specswitch_args`, which is pickled to the scheduler pro
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from specswitch.engine.policy import SYNC_RULES, Rule, RuleError, load_batch_table
 
 ATTRIBUTE = "specswitch_args"
 DEFAULT_WINDOW = 64
+DRAFT_SHAPE = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 FIELDS = (
     "speculative_disable_batch_threshold",
     "speculative_enable_batch_threshold",
@@ -126,6 +129,21 @@ def of(server_args: Any) -> SwitchArgs:
     return parse(getattr(server_args, ATTRIBUTE, None))
 
 
+def refuse_partial_shape(values: dict[str, Any]) -> None:
+    """Refuse a draft shape given in part, which the engine answers with a comparison to None.
+
+    Args:
+        values: the parsed command line of a server with a rule.
+
+    Raises:
+        RuleError: names what is missing.
+    """
+    missing = [name for name in DRAFT_SHAPE if values.get(name) is None]
+    if 0 < len(missing) < len(DRAFT_SHAPE):
+        options = ", ".join("--" + name.replace("_", "-") for name in missing)
+        raise RuleError(f"the draft's shape is incomplete: give {options} as well, or none of the three")
+
+
 def refuse_unsupported(server_args: Any, path_is_eagle: bool) -> None:
     """Refuse combinations in which the decision or the bookkeeping would not hold.
 
@@ -150,5 +168,31 @@ def refuse_unsupported(server_args: Any, path_is_eagle: bool) -> None:
         )
     if getattr(server_args, "enable_multi_layer_eagle", False):
         reasons.append("multi-layer EAGLE: its worker keeps another draft state")
+    if path_is_eagle:
+        reasons += _pairing_reasons(server_args)
     if reasons:
         raise RuleError("dynamic speculation disable refused: " + "; ".join(reasons))
+
+
+def _pairing_reasons(server_args: Any) -> list[str]:
+    """Why the draft does not go with the algorithm; the engine would load it and accept nothing, or die late."""
+    draft = getattr(server_args, "speculative_draft_model_path", "")
+    if draft is None:
+        return ["no draft model: give --speculative-draft-model-path, else the engine loads the target twice"]
+    algorithm = str(server_args.speculative_algorithm).upper()
+    names = _architectures(draft)
+    head = any("Eagle3" in name for name in names)
+    if algorithm == "EAGLE" and head:
+        return [f"--speculative-algorithm EAGLE with a {names[0]}: no draft would be accepted; use EAGLE3"]
+    if algorithm == "EAGLE3" and names and not head:
+        return [f"the draft {draft!r} is a {names[0]}, not an EAGLE-3 head"]
+    return []
+
+
+def _architectures(model: str) -> list[str]:
+    """What a local model directory's config.json says it is; empty if it is elsewhere or says nothing."""
+    try:
+        config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return list(config.get("architectures") or ())
