@@ -142,7 +142,7 @@ def test_c5_the_banner_of_a_failed_run_is_in_sight_with_the_finished_points(open
     page, seen = open_page(report_of("failed"))
     banner = page.locator(".banner-failed")
     assert banner.is_visible()
-    assert banner.inner_text().startswith("FAILED. the server ended with exit code 3")
+    assert banner.inner_text().startswith("FAILED: the server ended with exit code 3")
     assert banner.bounding_box()["y"] < 900
     assert page.title().startswith("FAILED")
     assert page.locator('[data-table="points"] tbody td', has_text="finished").count() == 18

@@ -81,20 +81,20 @@ def test_c5_a_failed_run_gives_a_page_that_says_so_with_the_finished_points():
     html = text(report_of("failed"))
     assert "<title>FAILED: SYNTHETIC: Specswitch sweep, tiny-target</title>" in html
     assert re.search(
-        r'banner-failed" role="alert"><strong>FAILED\.</strong> the server ended with exit code 3', html
+        r'banner-failed" role="alert"><strong>FAILED:</strong> the server ended with exit code 3', html
     )
     statuses = [">finished<" in row for row in point_rows(html)]
     assert (statuses.count(True), statuses.count(False)) == (18, 30)
 
 
 def test_a26_synthetic_acceptance_is_announced():
-    assert "<strong>SYNTHETIC.</strong>" in text(report_of("failed"))
+    assert "<strong>SYNTHETIC:</strong>" in text(report_of("failed"))
     assert "SYNTHETIC" not in text(report_of("whole"))
 
 
 def test_a_run_without_any_point_still_gives_a_page(tmp_path):
     html = text(build(write_run(tmp_path / "run", ("none", "always-v2"), (1,), fail_after=0)))
-    assert "<strong>FAILED.</strong>" in html
+    assert "<strong>FAILED:</strong>" in html
     assert Page(html).figures == []
     assert "No point reached a steady window" in html
 
@@ -105,7 +105,7 @@ def test_a_killed_run_is_reported_as_failed(tmp_path):
     manifest["status"] = "running"
     (run / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     found = banners(read_run(run), table(read_run(run)))
-    assert [(b.kind, b.headline) for b in found] == [("failed", "FAILED.")]
+    assert [(b.kind, b.headline) for b in found] == [("failed", "FAILED:")]
     assert "killed" in found[0].text
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_point_makes_the_page_say_incomplete(tmp_path):
     next((run / "points").glob("none-*")).joinpath("steps.parquet").write_bytes(b"cut")
     stored = read_run(run)
     (banner,) = banners(stored, table(stored))
-    assert banner.headline == "INCOMPLETE."
+    assert banner.headline == "INCOMPLETE:"
     assert "3 of 4 planned points" in banner.text
     assert "1 point could not be read" in banner.text
 
@@ -185,7 +185,7 @@ def test_c5_a_failing_report_notebook_gives_a_page_and_an_error(tmp_path, monkey
     with pytest.raises(ReportError, match=r"02-report.ipynb failed: RuntimeError: no such thing: …/x.json"):
         build(run_of("whole"), out)
     html = text(out)
-    assert "<strong>REPORT FAILED.</strong> RuntimeError: no such thing: …/x.json" in html
+    assert "<strong>REPORT FAILED:</strong> RuntimeError: no such thing: …/x.json" in html
     assert "/srv/secret" not in html
     assert "Traceback" not in html
 

@@ -33,21 +33,20 @@ def banners(run: Run, points: pd.DataFrame, failure: str | None = None) -> list[
     found = []
     done = int((points["status"] == FINISHED).sum())
     if run.status == "failed":
-        found.append(
-            Banner("failed", "FAILED.", f"{scrub(run.error or '')} This page shows what was finished.")
-        )
+        shown = f"This page shows what was finished: {done} of {len(points)} points."
+        found.append(Banner("failed", "FAILED:", f"{scrub(run.error or '').rstrip('.')}.\n{shown}"))
     elif run.status == "running":
-        found.append(Banner("note", "Still running.", f"{done} of {len(points)} points so far."))
+        found.append(Banner("note", "Still running:", f"{done} of {len(points)} points so far."))
     elif done < len(points):
-        found.append(Banner("failed", "INCOMPLETE.", state(run, points)))
+        found.append(Banner("failed", "INCOMPLETE:", state(run, points)))
     if failure is not None:
-        found.append(Banner("failed", "REPORT FAILED.", failure))
+        found.append(Banner("failed", "REPORT FAILED:", failure))
     if run.manifest["synthetic"]:
         found.append(
             Banner(
                 "synthetic",
-                "SYNTHETIC.",
-                "Acceptance was simulated by the engine: speeds can be studied, outputs mean nothing.",
+                "SYNTHETIC:",
+                "acceptance was simulated by the engine: speeds can be studied, outputs mean nothing.",
             )
         )
     return found

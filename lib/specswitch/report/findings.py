@@ -29,6 +29,8 @@ def throughput(table: pd.DataFrame) -> str:
     if not tops:
         return "No point reached a steady window, so there is no throughput to show."
     most, name, at = max(tops)
+    if most <= 0:
+        return "No output token fell into a steady window, so there is no throughput to show."
     return f"The highest output throughput is that of {name}: {number(most)} tokens/s at C = {at}."
 
 
