@@ -63,11 +63,15 @@ def report_command(run_dir: Path, out: Path | None) -> None:
     from specswitch.results import read_run
     from specswitch.results.layout import ResultsError
 
+    folder = os.path.abspath(run_dir)
     try:
-        read_run(run_dir)  # before the page's machinery is loaded, which takes seconds
-        from specswitch import report
+        read_run(folder)  # before the page's machinery is loaded, which takes seconds
+    except ResultsError as problem:
+        _end(2, str(problem))
+    from specswitch import report
 
-        click.echo(str(report.build(os.path.abspath(run_dir), out)))
+    try:
+        click.echo(str(report.build(folder, out)))
     except ResultsError as problem:
         _end(2, str(problem))
     except (report.ReportError, report.ReportCheckError) as problem:

@@ -33,6 +33,14 @@ def servers_left() -> list[psutil.Process]:
     return [p for p in below if p.cmdline()[1:2] == [str(FAKE_ENGINE)]]
 
 
+def gone(pid: int) -> bool:
+    """Whether nothing runs under this pid; a zombie does not run."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def small(out_dir: Path | None = None, tricks: dict[str, Any] | None = None, **other: Any) -> SweepParameters:
     """A 2 x 2 sweep of a fraction of a second per point. `tricks`: see `fake_engine.Tricks`."""
     values: dict[str, Any] = {

@@ -23,7 +23,7 @@ import pytest
 from specswitch.config import project_root
 from specswitch.results import read_run, table
 from specswitch.sweep.batch import BAD_INPUT, FAILED, OK, notebook_path, run_batch
-from sweep.support import one_line_page, servers_left, small
+from sweep.support import gone, one_line_page, servers_left, small
 
 pytestmark = pytest.mark.usefixtures("fake_engines")
 PROGRAM = Path(__file__).parent / "batch_program.py"
@@ -122,7 +122,7 @@ def test_c6_a_killed_kernel_is_a_failure_leaves_nothing_and_can_be_resumed(tmp_p
         ]
         assert len(victims) == len(helpers) == 2
         wait_for(lambda: not any(v.is_running() for v in victims), timeout_s=20)
-        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in helpers), timeout_s=20)
+        wait_for(lambda: all(map(gone, helpers)), timeout_s=20)
         assert foreign.poll() is None
     finally:
         foreign.kill()
@@ -167,7 +167,7 @@ def test_c10_the_store_does_not_depend_on_where_it_is_started(
     name = f"reports/test-{tmp_path.parent.name}-{os.getpid()}"
     out = project_root() / name
     try:
-        places = [project_root(), project_root() / "notebooks", tmp_path]
+        places = [tmp_path, project_root() / "notebooks"]
         first = None
         for place in places:
             monkeypatch.chdir(place)

@@ -6,9 +6,13 @@ the rest.
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from specswitch.config import Point, SweepPlan
 from specswitch.metrics.point import request_counts
 from specswitch.results import Run, read_run
 from specswitch.results.layout import SERVERS
+from specswitch.results.lock import locked
 from specswitch.results.manifest import RunRequest
 from specswitch.results.provenance import git_state
 from specswitch.results.store import RunStore, open_store
@@ -59,7 +64,7 @@ def run_sweep(
     points = checked.points
     request = RunRequest(plan, points, parameters or {}, plan.server.synthetic or checked.prompts.synthetic)
     halt = stop or threading.Event()
-    with open_store(out_dir, request, resume=resume) as store:
+    with _alone_on(plan.server.device), open_store(out_dir, request, resume=resume) as store:
         missing = [p for p in points if p.point_id not in store.finished]
         done = len(points) - len(missing)
 
@@ -78,6 +83,18 @@ def run_sweep(
     return read_run(out_dir)
 
 
+@contextmanager
+def _alone_on(device: str) -> Iterator[None]:
+    """On GPUs, one sweep at a time: two would fill the memory of both and measure each other."""
+    if device != "cuda":
+        yield
+        return
+    visible = re.sub(r"\W+", "-", os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+    busy = "measuring on the same GPUs: wait for it"
+    with locked(Path(tempfile.gettempdir()), f"specswitch-gpus-{visible}.lock", busy):
+        yield
+
+
 def _measure_and_store(store: RunStore, held: Held, point: Point, stop: threading.Event) -> dict[str, Any]:
     """One point, raw records to the disk before any number is computed from them. Returns its row."""
     prompts = prompts_of(point)
@@ -88,7 +105,7 @@ def _measure_and_store(store: RunStore, held: Held, point: Point, stop: threadin
         _raise_if_dead(held)
         raise
     raw = store.write_raw(point.point_id, measured.load.records, measured.steps)
-    if measured.load.stopped_by == "failures":
+    if measured.load.stopped_by == "failures" or not any(r.outcome == "ok" for r in measured.load.records):
         _raise_if_dead(held)
         raise PointFailedError(_why_failed(point, measured))
     log = {"file": f"{SERVERS}/{held.log.name}", "start": log_start, "end": _size(held.log)}
