@@ -92,7 +92,8 @@ def child_environment(
         "PYTHONUTF8": "1",
     }
     if cpu:
-        chosen |= {"SPECSWITCH_CPU": "1", "CUDA_VISIBLE_DEVICES": ""}
+        # Several processes share few cores: threads that spin at a barrier cost more than they save.
+        chosen |= {"SPECSWITCH_CPU": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE"}
     if steps_dir is not None:
         chosen["SPECSWITCH_STEPS_DIR"] = str(steps_dir)
     chosen |= extra
