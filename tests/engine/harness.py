@@ -8,42 +8,19 @@ global state): `in_process` runs a test's scenario in a child process that alrea
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
-import sys
-import tempfile
-import threading
-import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from specswitch.engine.cpu import bootstrap
 
-# The engine reads these while it is imported: environment variable -> the module constants it ends up in.
-READ_AT_IMPORT = {
-    "SGLANG_TEST_RETRACT": ["sglang.srt.managers.scheduler.TEST_RETRACT"],
-    "SGLANG_TEST_RETRACT_INTERVAL": ["sglang.srt.managers.scheduler.TEST_RETRACT_INTERVAL"],
-    "SGLANG_TEST_RETRACT_NO_PREFILL_BS": ["sglang.srt.managers.scheduler.TEST_RETRACT_NO_PREFILL_BS"],
-    "SGLANG_SIMULATE_ACC_LEN": [
-        f"sglang.srt.speculative.{module}.SIMULATE_ACC_LEN"
-        for module in ("spec_utils", "eagle_info", "eagle_info_v2")
-    ],
-}
+from .children import in_process, process_environment
+from .stepped_loop import SteppedLoop
 
-# What a scenario process imports before it is forked: about seven seconds, paid once per test session.
-PRELOAD = [
-    "sglang.srt.managers.scheduler",
-    "sglang.srt.speculative.eagle_worker",
-    "sglang.srt.speculative.eagle_worker_v2",
-    "sglang.srt.models.llama",
-    "sglang.srt.models.llama_eagle3",
-    "sglang.srt.constrained.xgrammar_backend",
-    "specswitch.engine.cpu.patches",
-]
+__all__ = ["Engine", "Output", "in_process"]
 
 
 @dataclass
@@ -67,7 +44,7 @@ class Engine:
     ):
         if path not in ("none", "v1", "v2"):
             raise ValueError(f"path={path!r}: none, v1 or v2")
-        os.environ |= _process_environment() | {"SGLANG_ENABLE_SPEC_V2": "true" if path == "v2" else "false"}
+        os.environ |= process_environment() | {"SGLANG_ENABLE_SPEC_V2": "true" if path == "v2" else "false"}
         bootstrap.activate()
         from sglang.srt.plugins import load_plugins
 
@@ -93,7 +70,7 @@ class Engine:
         self._pending: dict[int, list[Any]] = defaultdict(list)
         self._expected: set[str] = set()
         self._results: dict[str, Output] = {}
-        self._loop = _SteppedLoop(self.scheduler.run_event_loop)
+        self._loop = SteppedLoop(self.scheduler.run_event_loop)
         self._connect()
 
     @property
@@ -221,61 +198,6 @@ class _Outbox:
         self.messages.append(output)
 
 
-class _SteppedLoop:
-    """Runs an endless loop in a thread that stands still whenever it reaches `wait_for_turn`."""
-
-    def __init__(self, loop: Callable[[], None]) -> None:
-        self._loop = loop
-        self._go = threading.Semaphore(0)
-        self._arrived = threading.Semaphore(0)
-        self._error: BaseException | None = None
-        self._errand: Callable[[], Any] | None = None
-        self._answer: Any = None
-        self._thread: threading.Thread | None = None
-
-    def advance(self) -> None:
-        """Let the loop run until it waits again."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-            self._arrived.acquire()
-        self._check()
-        self._go.release()
-        self._arrived.acquire()
-        self._check()
-
-    def between(self, errand: Callable[[], Any]) -> Any:
-        """Call `errand` in the loop's thread between two iterations; returns what it returned."""
-        if self._thread is None:
-            return errand()
-        self._errand = errand
-        self._go.release()
-        self._arrived.acquire()
-        self._check()
-        return self._answer
-
-    def wait_for_turn(self) -> None:
-        """Called from inside the loop, once per iteration."""
-        while True:
-            self._arrived.release()
-            self._go.acquire()
-            if self._errand is None:
-                return
-            errand, self._errand = self._errand, None
-            self._answer = errand()
-
-    def _run(self) -> None:
-        try:
-            self._loop()
-        except BaseException as error:
-            self._error = error
-            self._arrived.release()
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-
 def _output(req: Any) -> Output:
     reason = req.finished_reason.to_json() if req.finished_reason is not None else None
     return Output(
@@ -328,99 +250,3 @@ def _argv(options: dict[str, Any]) -> list[str]:
         elif value is not None and value is not False:
             argv += [flag, str(value)]
     return argv
-
-
-def in_process(
-    scenario: Callable[..., Any],
-    *args: Any,
-    env: dict[str, str] | None = None,
-    timeout: float = 300,
-) -> Any:
-    """Run scenario(*args) in a child process and return its (picklable) result.
-
-    scenario: a function at module level. env is set in the child before it runs, also for the engine's variables in
-    `READ_AT_IMPORT`. The child is forked from a process that has SGLang imported already and computes with one
-    thread. This process's own environment stays as it is. Raises AssertionError or RuntimeError with the child's
-    traceback, and the end of its log if it died or timed out.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    receiver, sender = context.Pipe(duplex=False)
-    with tempfile.NamedTemporaryFile(prefix="scenario-", suffix=".log", delete=False) as log:
-        pass
-    child = context.Process(target=_child, args=(sender, log.name, env or {}, scenario, args), daemon=True)
-    with _environment(_process_environment()):
-        child.start()
-    sender.close()
-    try:
-        if not receiver.poll(timeout):
-            raise RuntimeError(f"no result after {timeout} s\n{_tail(log.name)}")
-        kind, value = receiver.recv()
-    except EOFError:
-        raise RuntimeError(f"the scenario's process died\n{_tail(log.name)}") from None
-    finally:
-        child.kill()
-        child.join()
-        os.unlink(log.name)
-    if kind == "result":
-        return value
-    raise (AssertionError if kind == "assertion" else RuntimeError)(value)
-
-
-def _child(
-    sender: Any, log: str, env: dict[str, str], scenario: Callable[..., Any], args: tuple[Any, ...]
-) -> None:
-    with open(log, "ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    try:
-        _apply(env)
-        sender.send(("result", scenario(*args)))
-    except BaseException as error:
-        kind = "assertion" if isinstance(error, AssertionError) else "error"
-        sender.send((kind, "in the scenario's process:\n" + traceback.format_exc() + _tail(log, 20)))
-    sender.close()
-    sys.stdout.flush()
-    os._exit(0)  # without waiting for the scheduler's threads
-
-
-def _apply(env: dict[str, str]) -> None:
-    """Set environment variables, and the constants the engine has already read some of them into."""
-    import torch
-    from sglang.srt.environ import envs
-
-    torch.set_num_threads(1)
-    os.environ |= env
-    for name in READ_AT_IMPORT.keys() & env.keys():
-        for path in READ_AT_IMPORT[name]:
-            module, constant = path.rsplit(".", 1)
-            setattr(sys.modules[module], constant, getattr(envs, name).get())
-
-
-def _process_environment() -> dict[str, str]:
-    """What has to be set when a process begins to import the engine.
-
-    In a server the main process sets it while it imports the engine, and the scheduler's process starts with it;
-    here the two are one process.
-    """
-    return {"SPECSWITCH_CPU": "1", "CUDA_VISIBLE_DEVICES": "", **bootstrap.EARLY_ENVIRONMENT}
-
-
-@contextlib.contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """Set variables for a while; processes started meanwhile keep them."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ |= variables
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _tail(log: str, lines: int = 60) -> str:
-    text = Path(log).read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(["--- end of the log ---", *text[-lines:]])

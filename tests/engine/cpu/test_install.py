@@ -134,3 +134,21 @@ def twice() -> bool:
 @pytest.mark.engine
 def test_installing_twice_is_as_good_as_once() -> None:
     assert in_process(twice)
+
+
+def with_cuda() -> str:
+    import torch
+
+    from specswitch.engine import cpu
+
+    torch.cuda.is_available = lambda: True
+    try:
+        cpu.install()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.engine
+def test_a_machine_with_visible_cuda_is_refused() -> None:
+    assert "CUDA_VISIBLE_DEVICES=''" in in_process(with_cuda)
