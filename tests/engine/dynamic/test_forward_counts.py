@@ -1,0 +1,100 @@
+"""What runs in 100 plain steps, counted where the models run: off pays for one token per request, and the sync."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from engine.dynamic import draft_rows, loads, runs
+from engine.dynamic.runs import Pair
+from engine.harness import Engine
+
+pytestmark = pytest.mark.engine
+
+BATCH, STEPS, WINDOW = 8, 100, 16
+Forward = tuple[str, str, int, int, bool]  # model, forward mode, requests, tokens, spec_info is None
+
+
+def count(engine: Engine, seen: list[Forward]) -> None:
+    """From now on write every forward of both models into `seen`."""
+    for name, runner in (
+        ("target", engine.worker.target_worker.model_runner),
+        ("draft", draft_rows.draft_runner(engine)),
+    ):
+        forward = runner.forward
+
+        def counted(batch: Any, *args: Any, _name: str = name, _forward: Any = forward, **kwargs: Any) -> Any:
+            mode = batch.forward_mode.name
+            seen.append((_name, mode, batch.batch_size, len(batch.input_ids), batch.spec_info is None))
+            return _forward(batch, *args, **kwargs)
+
+        runner.forward = counted
+
+
+def hundred_plain_steps(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int, int]:
+    """Forwards, plain steps and speculative steps while eight requests decode off."""
+    engine = Engine(path, *pair, **opts)
+    seen: list[Forward] = []
+    count(engine, seen)
+    rng = random.Random(1)
+    for i in range(BATCH):
+        engine.submit(loads.prompt(rng, 20 + i), {"max_new_tokens": 200, "ignore_eos": True})
+    while len(engine.running()) < BATCH:
+        engine.step()
+    engine.step(2)  # the requests' last prefill is behind us on the overlapping path, too
+    totals = engine.scheduler.specswitch_counters.totals
+    plain, speculative = totals.plain_steps, totals.speculative_steps
+    seen.clear()
+    engine.step(STEPS)
+    return Counter(seen), totals.plain_steps - plain, totals.speculative_steps - speculative
+
+
+@pytest.mark.parametrize("sync", ["lazy", "eager", "stale"])
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str) -> None:
+    forwards, plain, speculative = runs.in_child(hundred_plain_steps, path, pair, runs.options(4, sync))
+    assert (plain, speculative) == (STEPS, 0)
+    target = {key: n for key, n in forwards.items() if key[0] == "target"}
+    assert target == {("target", "DECODE", BATCH, BATCH, True): STEPS}
+    draft = {key: n for key, n in forwards.items() if key[0] == "draft"}
+    assert {mode for _, mode, *_ in draft} <= {"EXTEND"}, "no draft decode in a plain step"
+    extends = sum(draft.values())
+    if sync == "lazy":
+        assert 1 <= extends <= math.ceil(STEPS / WINDOW) + 1
+        assert {tokens for _, _, _, tokens, _ in draft} == {BATCH * WINDOW}, "one forward for the whole batch"
+    else:
+        assert extends == {"eager": STEPS, "stale": 0}[sync]
+
+
+def resumed(path: str, pair: Pair, opts: dict[str, Any]) -> list[list[Forward]]:
+    """Forwards of the three iterations around the return to speculation."""
+    from specswitch.engine import control
+
+    engine = Engine(path, *pair, **opts)
+    seen: list[Forward] = []
+    count(engine, seen)
+    for i in range(3):
+        engine.submit(loads.prompt(random.Random(i), 20), {"max_new_tokens": 200, "ignore_eos": True})
+    engine.step(20)
+    control.change_rule(engine.worker, {"threshold": None})
+    found = []
+    for _ in range(2):
+        seen.clear()
+        engine.step()
+        found.append(list(seen))
+    return found
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_resuming_costs_one_draft_extend_over_everything_pending(pair: Pair, path: str) -> None:
+    first, second = runs.in_child(resumed, path, pair, runs.options(0, "lazy", speculative_lazy_window=64))
+    catch_up, verify = first[0], first[3]
+    assert catch_up[:3] == ("draft", "EXTEND", 3)
+    assert 3 * 15 <= catch_up[3] <= 3 * 20
+    assert [(f[0], f[1]) for f in first[1:3]] == [("draft", "DECODE")] * 2
+    assert verify[:4] == ("target", "TARGET_VERIFY", 3, 12)
+    assert [(f[0], f[1]) for f in second[:2]] == [("draft", "DECODE")] * 2, "the next one only speculates"
