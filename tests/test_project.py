@@ -50,7 +50,8 @@ def test_locks_pin_exactly_and_name_no_index() -> None:
 
 
 @pytest.mark.parametrize(
-    "pin", ["sglang==0.5.12.post1", "kernels==0.14.1", "plotly==7.1.0", "papermill==2.7.0", "nbconvert==7.17.2"]
+    "pin",
+    ["sglang==0.5.12.post1", "kernels==0.14.1", "plotly==7.1.0", "papermill==2.7.0", "nbconvert==7.17.2"],
 )
 def test_the_tried_versions_are_pinned(pin: str) -> None:
     assert pin in _lines(ROOT / "requirements/lean.lock")

@@ -85,7 +85,7 @@ class Arm(Strict):
         """Short unique name, used in files, tables and legends, e.g. `dynamic-v2-t8-lazy`."""
         if self.mode == "none":
             return "none" if self.overlap else "none-sync"
-        parts = [self.mode, self.path]
+        parts: list[str] = [self.mode, self.path]
         r = self.rule
         if self.mode == "dynamic":
             parts.append(f"t{r.threshold}")

@@ -67,7 +67,11 @@ def test_impossible_values_are_named(argv: list[str], names: str) -> None:
 
 def server(**changes: object) -> SimpleNamespace:
     base = {"speculative_algorithm": "EAGLE3", "enable_dp_attention": False, "pp_size": 1}
-    base |= {"enable_two_batch_overlap": False, "speculative_adaptive": False, "enable_multi_layer_eagle": False}
+    base |= {
+        "enable_two_batch_overlap": False,
+        "speculative_adaptive": False,
+        "enable_multi_layer_eagle": False,
+    }
     return SimpleNamespace(**(base | changes))
 
 
