@@ -7,12 +7,16 @@ STAMP    = $(VENV)/.ready-$(PROFILE)
 export PYTHONPYCACHEPREFIX =
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: report test lint setup lock clean
+.PHONY: report test test-all lint setup lock clean
 
 report: $(STAMP)
 	$(BIN)/specswitch sweep --out reports/quickstart --resume
 
 test: $(STAMP) lint
+	$(BIN)/python -m pytest -m "not slow" --durations=15
+
+# Everything, the long matrices included (hours rather than minutes on two cores).
+test-all: $(STAMP) lint
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)
