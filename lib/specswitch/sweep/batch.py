@@ -109,7 +109,10 @@ def _execute(
 
     from specswitch.sweep.kernel import kernel_manager_in
 
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it announces what we tell ourselves
+    logging.getLogger("asyncio").setLevel(
+        logging.CRITICAL
+    )  # an interrupted notebook client leaves tasks behind
     values = {**parameters.changed(), "out_dir": str(folder), "progress": False}
     problem: BaseException | None = None
     with (
