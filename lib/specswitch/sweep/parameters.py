@@ -58,7 +58,9 @@ class SweepParameters(Strict):
     resume: bool = False
     model: str | None = None
     draft: str | None = None
-    arms: list[str] = Field(default=["none", "none-sync", "always-v1", "always-v2"])
+    arms: list[str] = Field(
+        default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
+    )
     concurrencies: list[Positive] = Field(default=[1, 2, 4, 8, 16, 32])
     repeats: Positive = 3
     dataset: str = "pydocs"
@@ -67,8 +69,8 @@ class SweepParameters(Strict):
     ignore_eos: bool = True
     temperature: Annotated[float, Field(ge=0)] = 0.0
     seed: NonNegative = 1
-    warmup_s: Annotated[float, Field(ge=0)] = 1.0
-    window_s: Seconds = 3.0
+    warmup_s: Annotated[float, Field(ge=0)] = 0.5
+    window_s: Seconds = 2.0
     request_timeout_s: Seconds = 120.0
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
