@@ -17,6 +17,7 @@ from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
 
 from specswitch.engine.cpu import (
     bootstrap,
+    collectives,
     drafting,
     grammar,
     kv_locs,
@@ -54,6 +55,10 @@ PATCHES: dict[tuple[str, str], Any] = {
         f"{_SPEC}.draft_utils",
         "DraftBackendFactory.create_draft_extend_backend",
     ): drafting.create_draft_extend_backend,
+    (
+        "sglang.srt.distributed.device_communicators.pynccl",
+        "NCCLLibrary",
+    ): collectives.NcclUnavailable,
     (_ALLOC, "alloc_extend_kernel"): page_alloc.alloc_extend_kernel,
     (_ALLOC, "alloc_decode_kernel"): page_alloc.alloc_decode_kernel,
     (
