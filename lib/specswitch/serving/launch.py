@@ -101,7 +101,7 @@ class Server:
 
 
 def launch(cfg: ServerConfig, log_path: Path, *, steps_dir: Path | None = None) -> Server:
-    """Start the server that `cfg` describes and wait until it is ready.
+    """Start the server that `cfg` describes and wait until it is ready. It ends with the object returned.
 
     Args:
         cfg: the configuration; everything about it is checked before anything is started.
