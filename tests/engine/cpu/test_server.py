@@ -54,7 +54,7 @@ def server(pair: tuple[Path, Path], log: Path, ranks: int = 1) -> Iterator[tuple
         "OMP_NUM_THREADS": "1",
     }
     if ranks > 1:  # the engine asks for the cores of each rank where there are fewer memory nodes than ranks
-        env["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(["0"] * ranks)
+        env["SGLANG_CPU_OMP_THREADS_BIND"] = "|".join(str(r % (os.cpu_count() or 1)) for r in range(ranks))
     with log.open("wb") as file:
         process = subprocess.Popen(argv, env=env, stdout=file, stderr=subprocess.STDOUT)
     family = psutil.Process(process.pid)
@@ -119,6 +119,7 @@ def test_a_plainly_started_server_speculates_and_rests_when_idle(
         assert cpu_seconds(family) - before < 1.0
 
 
+@pytest.mark.slow
 def test_two_tensor_parallel_ranks_give_the_same_text(pair: tuple[Path, Path], tmp_path: Path) -> None:
     with server(pair, tmp_path / "server.log", ranks=2) as (url, _):
         answer = generate(url)

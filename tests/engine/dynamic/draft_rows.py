@@ -16,7 +16,9 @@ from engine.harness import Engine
 
 TOLERANCE = 1e-4
 
-Rows = dict[str, np.ndarray]  # request id -> [positions, values]; arrays, since tensors do not outlive a process
+Rows = dict[
+    str, np.ndarray
+]  # request id -> [positions, values]; arrays, since tensors do not outlive a process
 
 
 def draft_runner(engine: Engine) -> Any:

@@ -176,7 +176,9 @@ def test_stock_v1_caches_rows_that_a_finishing_verify_never_wrote(stock_turns: d
     assert wrong["v2", 1] == wrong["v2", 16] == 0
 
 
-def lengths_lost(path: str, pair: Pair, prompt: Sequence[int], tokens: range, opts: dict[str, Any]) -> list[int]:
+def lengths_lost(
+    path: str, pair: Pair, prompt: Sequence[int], tokens: range, opts: dict[str, Any]
+) -> list[int]:
     """Cached tokens of a second turn after a first turn of each length, in separate texts."""
     engine = Engine(path, *pair, **opts)
     found = []

@@ -60,7 +60,7 @@ def must_have_switched(run: Run, path: str, least: int = 2) -> None:
 
 
 def check_crossing(pair: Pair, plain: dict[str, list[int]], combination: tuple) -> None:
-    shape, sync, rule = combination
+    shape, _sync, rule = combination
     longs, shorts = loads.crossing()
     run = runs.in_child(runs.serve_crossing, shape[0], pair, longs, shorts, options(*combination))
     assert {rid: len(ids) for rid, ids in run.outputs.items()} == {a.rid: a.tokens for a in [*longs, *shorts]}
@@ -75,7 +75,7 @@ def check_crossing(pair: Pair, plain: dict[str, list[int]], combination: tuple) 
 
 
 def check_random(pair: Pair, plain: dict[str, list[int]], asks: list[Ask], combination: tuple) -> None:
-    shape, sync, rule = combination
+    shape, _sync, rule = combination
     run = runs.in_child(
         runs.serve_random, shape[0], pair, asks, options(*combination), env=runs.retraction(every=13)
     )

@@ -16,7 +16,9 @@ from engine.harness import Engine
 pytestmark = pytest.mark.engine
 
 
-def switch_every_step(path: str, pair: Pair, asks: list[Ask], syncs: tuple[str, ...], opts: dict[str, Any]) -> Run:
+def switch_every_step(
+    path: str, pair: Pair, asks: list[Ask], syncs: tuple[str, ...], opts: dict[str, Any]
+) -> Run:
     """Closed loop; before each iteration the rule turns over, and the sync rule goes round."""
     from specswitch.engine import control
 
@@ -39,7 +41,12 @@ def switch_every_step(path: str, pair: Pair, asks: list[Ask], syncs: tuple[str, 
 @pytest.mark.parametrize("page", [1, 16])
 @pytest.mark.parametrize(
     ("path", "syncs"),
-    [("v1", ("lazy",)), ("v2", ("lazy",)), ("v1", ("lazy", "eager", "stale")), ("v2", ("eager", "stale", "lazy"))],
+    [
+        ("v1", ("lazy",)),
+        ("v2", ("lazy",)),
+        ("v1", ("lazy", "eager", "stale")),
+        ("v2", ("eager", "stale", "lazy")),
+    ],
     ids=lambda value: value if isinstance(value, str) else "+".join(value),
 )
 def test_a_switch_in_every_step(
@@ -73,7 +80,12 @@ def crossings_with_aborts(path: str, pair: Pair, opts: dict[str, Any], rounds: i
             before = engine.worker.switch.switches
             engine.step()
             switched = engine.worker.switch.switches > before
-            if switched and aborted_at is None and before - start + 1 >= wanted and victim in engine.running():
+            if (
+                switched
+                and aborted_at is None
+                and before - start + 1 >= wanted
+                and victim in engine.running()
+            ):
                 engine.abort(victim)
                 aborted_at = engine.steps
         results = engine.run()

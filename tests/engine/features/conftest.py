@@ -1,10 +1,19 @@
-"""The pair of models, made once."""
+"""The pair of models, made once; every test here needs the engine."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from tests.engine.cpu.random_pair import make_random_pair
 from tests.engine.features.arms import Pair
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark this folder's tests as `engine`."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.engine)
 
 
 @pytest.fixture(scope="session")

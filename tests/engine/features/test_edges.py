@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import pytest
+from tests.engine.children import in_process
 from tests.engine.features.arms import (
     STRICT,
     Client,
@@ -14,7 +15,7 @@ from tests.engine.features.arms import (
     prompt,
     run_modes,
 )
-from tests.engine.harness import Engine, in_process
+from tests.engine.harness import Engine
 
 THRESHOLD = 4
 

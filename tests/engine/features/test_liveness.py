@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.engine.children import in_process
 from tests.engine.features.arms import Pair
-from tests.engine.harness import _argv, _default_options, in_process
+from tests.engine.harness import _argv, _default_options
 
 
 def wrong_version() -> None:

@@ -8,7 +8,7 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
-from tests.engine.harness import in_process
+from tests.engine.children import in_process
 
 from specswitch.engine import seam
 

@@ -67,15 +67,15 @@ def prompt_rows(texts: Iterable[str], tokenizer: Tokenizer, length: int) -> Tens
 def evaluate(
     target: Target, draft: Draft, tokenizer: Tokenizer, prompts: list[dict[str, str]]
 ) -> dict[str, dict[str, float]]:
-    """Figures per kind of held-out text; `prompts` as in heldout.jsonl. Computed in the weights' own dtype.
+    """Figures per kind of held-out text and over all of it; `prompts` as in heldout.jsonl. Computed in the weights' own dtype.
 
     `accept_first32` and `accept_128`: accept length over the first so many tokens of each answer.
     `distinct4`: share of 4-grams new to their answer; `real_text_distinct4`: the same of the true continuations.
     """
     device = draft.d2t.device
     report: dict[str, dict[str, float]] = {}
-    for kind in sorted({p["kind"] for p in prompts}):
-        texts = [p["text"] for p in prompts if p["kind"] == kind]
+    for kind in [*sorted({p["kind"] for p in prompts}), "all"]:
+        texts = [p["text"] for p in prompts if kind in ("all", p["kind"])]
         rows = prompt_rows(texts, tokenizer, PROMPT).to(device)
         figures: dict[str, float] = {"prompts": len(rows), "prompt_tokens": PROMPT}
         for name, temperature in TEMPERATURES.items():
