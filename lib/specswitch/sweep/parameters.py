@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import psutil
 from pydantic import Field, ValidationError
 
 from specswitch.config import (
@@ -27,8 +28,10 @@ from specswitch.config import (
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
 from specswitch.sweep.explain import explain
-from specswitch.sweep.grid import points
+from specswitch.sweep.grid import Hold, launch_configs, points
 
+# What a CPU server with the bundled pair takes, its three processes together (measured: 2.3 to 3.2 GiB).
+CPU_SERVER_BYTES = 3 * 2**30
 Seconds = Annotated[float, Field(gt=0)]
 # What a notebook's namespace holds besides the user's own plain values.
 _NOT_PARAMETERS = ("In", "Out")
@@ -49,8 +52,10 @@ class SweepParameters(Strict):
     Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
     makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair. `arms`: labels,
     see `arms.FORM`. `hold`: `all` keeps one server per kind up at once, so that repeats interleave; `one`
-    starts one at a time; `auto` is all on the CPU, one on CUDA. `num_draft_tokens` None: num_steps + 1.
-    `env`: `NAME=value`, for the servers. `synthetic`: label the run as made with simulated acceptance or dummy
+    starts one at a time; `auto` is all on the CPU where the memory allows it, one on CUDA. `cpu_threads`: of a
+    CPU server's matrix work; the default leaves a second core to the tokenizer, HTTP and the client, and two
+    threads on two cores wait for each other. `num_draft_tokens` None: num_steps + 1. `env`: `NAME=value`, for
+    the servers. `synthetic`: label the run as made with simulated acceptance or dummy
     weights. `progress`: a progress bar, for somebody who looks on.
     """
 
@@ -73,6 +78,7 @@ class SweepParameters(Strict):
     window_s: Seconds = 2.0
     request_timeout_s: Seconds = 120.0
     device: Literal["cpu", "cuda"] = "cpu"
+    cpu_threads: Positive = 1
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     attention_backend: str | None = None
     tp: Positive = 1
@@ -144,11 +150,15 @@ class SweepParameters(Strict):
             return reports / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         return in_checkout(self.out_dir)
 
-    def held(self) -> Literal["all", "one"]:
+    def held(self) -> Hold:
         """How many servers are up at once."""
-        if self.hold == "auto":
-            return "all" if self.device == "cpu" else "one"
-        return self.hold
+        if self.hold != "auto":
+            return self.hold
+        if self.device == "cuda":
+            return "one"
+        servers = len(launch_configs(points(self.plan())))
+        enough = psutil.virtual_memory().available >= servers * CPU_SERVER_BYTES
+        return "all" if enough else "one"
 
     def plan(self) -> SweepPlan:
         """The plan that these parameters describe.
@@ -204,4 +214,6 @@ class SweepParameters(Strict):
             if not name or not equals:
                 raise ParameterError(f"env {setting!r}: write NAME=value")
             pairs[name] = value
+        if self.device == "cpu":
+            pairs.setdefault("OMP_NUM_THREADS", str(self.cpu_threads))
         return pairs
