@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-pytest.importorskip("sglang")
 from engine.harness import in_process
 
 
