@@ -67,8 +67,9 @@ def prompt_rows(texts: Iterable[str], tokenizer: Tokenizer, length: int) -> Tens
 def evaluate(
     target: Target, draft: Draft, tokenizer: Tokenizer, prompts: list[dict[str, str]]
 ) -> dict[str, dict[str, float]]:
-    """Figures per kind of held-out text and over all of it; `prompts` as in heldout.jsonl. Computed in the weights' own dtype.
+    """Figures per kind of held-out text and over all of it; `prompts` as in heldout.jsonl.
 
+    Computed in the weights' own dtype.
     `accept_first32` and `accept_128`: accept length over the first so many tokens of each answer.
     `distinct4`: share of 4-grams new to their answer; `real_text_distinct4`: the same of the true continuations.
     """

@@ -33,6 +33,8 @@ class Recipe:
 FROM_SCRATCH = Stages(target=0.50, loops=0.08, settle=0.06, text=0.08, draft=0.28)
 # Going on from a pair that exists: the target's text is made natural again and the draft follows it.
 GOING_ON = Stages(target=0.0, loops=0.0, settle=0.15, text=0.25, draft=0.60)
+# The target stays as it is, to the bit.
+DRAFT_ONLY = Stages(target=0.0, loops=0.0, settle=0.0, text=0.20, draft=0.80)
 
 FULL = Recipe(
     Shape(), target_batch=96, loops_batch=1024, text_batch=3072, text_length=448, draft_batch=128

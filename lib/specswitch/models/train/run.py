@@ -15,7 +15,7 @@ from specswitch.models.train.corpus import Corpus
 from specswitch.models.train.distill import draft_vocabulary, write_text
 from specswitch.models.train.draft import new_draft, train_draft
 from specswitch.models.train.evaluate import evaluate
-from specswitch.models.train.recipe import FROM_SCRATCH, GOING_ON, Recipe
+from specswitch.models.train.recipe import Recipe, Stages
 from specswitch.models.train.target import held_out_loss, new_target, settle, train_target
 from specswitch.models.train.tokenizer_files import save_tokenizer
 from specswitch.models.train.unlikelihood import break_loops
@@ -24,7 +24,7 @@ TARGET, DRAFT = "tiny-target", "tiny-draft"
 
 
 def run(
-    corpus: Corpus, recipe: Recipe, out: Path, seconds: float, device: torch.device, *, fast: bool,
+    corpus: Corpus, recipe: Recipe, stages: Stages, out: Path, seconds: float, device: torch.device, *, fast: bool,
     begin_with: Path | None = None,
 ) -> None:  # fmt: skip
     """Train for about `seconds`. Leaves tiny-target, tiny-draft, heldout.jsonl and training.json in `out`.
@@ -45,11 +45,9 @@ def run(
 
     draft: Draft | None = None
     if begin_with:
-        stages = GOING_ON
         loaded = checkpoint.load_pair(begin_with / TARGET, begin_with / DRAFT, torch.float32)
         target, draft = (m.to(device).requires_grad_(True) for m in loaded)
     else:
-        stages = FROM_SCRATCH
         target = new_target(shape, device)
 
     def held_out_losses(of: Target) -> str:
@@ -63,7 +61,8 @@ def run(
     if stages.loops:
         break_loops(target, stream, seconds * stages.loops, recipe.loops_batch, log)
         log(f"held-out loss: {held_out_losses(target)}")
-    tokens += settle(target, stream, seconds * stages.settle, recipe.target_batch, log, fast)
+    if stages.settle:
+        tokens += settle(target, stream, seconds * stages.settle, recipe.target_batch, log, fast)
     checkpoint.round_weights(target)
     checkpoint.save_target(target, shape, out / TARGET)
     log(f"held-out loss: {held_out_losses(target)}")
