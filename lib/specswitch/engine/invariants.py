@@ -99,8 +99,10 @@ def _check_pending(scheduler: Any, req: Any) -> None:
         "draft_len_within_output",
         f"{req.rid}: draft_len {start}, prompt {len(req.origin_input_ids)}, committed {req.kv_committed_len}",
     )
-    # Without the slot claimed for a coming step: with a grammar this is checked before that step catches up.
-    pending, window = committed_tokens(req) - start, scheduler.model_worker.sync.window
+    # With a grammar a result is processed before the step that was prepared meanwhile is launched and catches up.
+    prepared_only = scheduler.enable_overlap and not scheduler.result_queue
+    end = committed_tokens(req) if prepared_only else req.kv_committed_len
+    pending, window = end - start, scheduler.model_worker.sync.window
     _require(
         pending <= window,
         "pending_tokens_fit_the_window",
