@@ -1,7 +1,7 @@
 """What must hold of a decode batch between two steps; `--specswitch-check` verifies it after each one.
 
 The engine's own strict memory check sees leaks but not which bookkeeping went wrong, and it skips topk > 1.
-`check_plain_forward` costs nothing and runs in every plain step.
+`check_plain_forward` and `check_nothing_pending` cost nothing and run in every step of their kind.
 """
 
 from __future__ import annotations
@@ -36,6 +36,16 @@ def check_plain_forward(forward: Any) -> None:
         "plain_step_is_one_token_decode",
         f"{mode.name}, {rows} requests, {tokens} tokens, {len(forward.out_cache_loc)} slots",
     )
+
+
+def check_nothing_pending(reqs: list[Any]) -> None:
+    """Verify that a speculative step starts with draft KV at every committed position (`stale` keeps no account).
+
+    Raises:
+        InvariantError: drafts would be made from holes, and the window's columns taken for other positions'.
+    """
+    pending = [req.rid for req in reqs if draft_len(req) is not None]
+    _require(not pending, "speculative_step_has_nothing_pending", f"{pending}")
 
 
 def check_batch(scheduler: Any, batch: Any) -> None:

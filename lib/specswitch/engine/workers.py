@@ -18,10 +18,11 @@ from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.eagle_worker import EAGLEWorker
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 
-from specswitch.engine import switch_args
+from specswitch.engine import stops, switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_sync import DraftSync, merge_state
+from specswitch.engine.invariants import check_nothing_pending
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
 from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
@@ -130,6 +131,7 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
             merge_state(spec_info, state)
             info.synced = state.tokens
         if info.mode is Mode.SPECULATIVE:
+            check_nothing_pending(batch.reqs)
             result = super().forward_batch_generation(batch)
             # The stock step leaves finished requests out of its draft extend, yet caches all their tokens.
             self.sync.leave_out_finished(batch.reqs, lens)
@@ -152,6 +154,7 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         lens = batch.seq_lens_cpu.tolist()
         if not batch.forward_mode.is_decode() or batch.is_extend_in_batch:
             self.sync.forget(batch.reqs)
+            stops.follow(batch.reqs)
             note_lens(batch.reqs, lens)
             return super().forward_batch_generation(batch)
         info = self.decide(len(lens))
@@ -165,6 +168,7 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
             if info.mode is Mode.SPECULATIVE:
                 merge_state(batch.spec_info, state)
         if info.mode is Mode.SPECULATIVE:
+            check_nothing_pending(batch.reqs)
             note_lens(batch.reqs, None)
             return _tag(super().forward_batch_generation(batch), info)
         result, synced = plain_step_v2(self, batch, self.sync)
