@@ -117,7 +117,7 @@ def _one_mode(engine: Engine, mode: str, workload: Workload) -> Outcome:
     plain, speculative = (
         (counters.totals.plain_steps, counters.totals.speculative_steps) if counters else (0, 0)
     )
-    switches = engine.worker.switch.switches if mode != "none" else 0
+    switches = _switches(engine)
     client = Client(engine, mode)
     if mode in RULES:
         set_rule(engine, threshold=RULES[mode])
@@ -132,9 +132,14 @@ def _one_mode(engine: Engine, mode: str, workload: Workload) -> Outcome:
         answers={name: answer_of(engine.requests[rid]) for name, rid in client.rids.items()},
         plain_steps=totals.plain_steps - plain,
         speculative_steps=totals.speculative_steps - speculative,
-        switches=(engine.worker.switch.switches if mode != "none" else 0) - switches,
+        switches=_switches(engine) - switches,
         extra=extra(client) if callable(extra) else extra,
     )
+
+
+def _switches(engine: Engine) -> int:
+    switch = getattr(engine.worker, "switch", None)
+    return 0 if switch is None else switch.switches
 
 
 def _run(engine: Engine) -> None:
@@ -155,7 +160,9 @@ def _run(engine: Engine) -> None:
 def run_modes(
     path: str, pair: Pair, workload: Workload, modes: Sequence[str] = MODES, **server_args: Any
 ) -> dict[str, Outcome]:
-    """Run `workload` under each mode in one scenario process, checks on; path `none` has the one mode `none`.
+    """Run `workload` under each mode in one scenario process, checks on.
+
+    Path `none` has the one mode `none`; the mode `stock`, alone, is a speculating server without a rule.
 
     A workload may return a function of the client, which is called after the run and whose answer is kept.
     """
@@ -165,8 +172,13 @@ def run_modes(
 
 
 def plain_server(pair: Pair, workload: Workload, **server_args: Any) -> Outcome:
-    """The same workload on a server without any speculative option."""
-    return run_modes("none", pair, workload, **server_args)["none"]
+    """The same workload on a server without any speculative option; run once for the same arguments."""
+    return _plain_server(pair, workload, tuple(server_args.items()))
+
+
+@functools.cache
+def _plain_server(pair: Pair, workload: Workload, server_args: tuple[tuple[str, Any], ...]) -> Outcome:
+    return run_modes("none", pair, workload, **dict(server_args))["none"]
 
 
 def _scenario(
@@ -175,6 +187,8 @@ def _scenario(
     if path == "none":
         engine = Engine("none", pair[0], **server_args)
         return {"none": _one_mode(engine, "none", workload)}
+    if list(modes) == ["stock"]:
+        return {"stock": _one_mode(Engine(path, *pair, **server_args), "stock", workload)}
     switch = {
         "speculative_disable_batch_threshold": 0,
         "specswitch_check": True,

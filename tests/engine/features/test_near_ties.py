@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.engine.children import in_process
 from tests.engine.cpu.random_pair import make_random_pair
-from tests.engine.features.arms import MODES, STRICT, Client, Pair, plain_server, prompt, run_modes
+from tests.engine.features.arms import STRICT, Client, Pair, plain_server, prompt, run_modes
 from tests.engine.harness import Engine
 from tests.engine.near_ties import NEAR, Verdict, compare, force
 
@@ -84,14 +84,17 @@ def test_a_token_doubled_at_a_switch_is_found(pair: Pair) -> None:
             assert (verdict.kind, verdict.first_divergence) == ("different", k + 1)
 
 
-@pytest.mark.parametrize("path", ["v1", "v2"])
-def test_in_bfloat16_outputs_part_at_near_ties_only(
-    path: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    pair = make_random_pair(tmp_path_factory.mktemp("bf16"), dtype=torch.bfloat16)
-    plain = plain_server(pair, workload, dtype="bfloat16")
-    runs = run_modes(path, pair, workload, dtype="bfloat16")
-    outputs = [[run.ids[f"p{i}"] for i in range(len(PROMPTS))] for run in (plain, *runs.values())]
-    verdicts = in_process(functools.partial(judge, pair, "bfloat16", 2 * BF16_STEP, outputs), env=STRICT)
-    for mode, found in zip(("none", *MODES), verdicts, strict=True):
-        assert all(v.acceptable for v in found), (mode, found)
+@pytest.fixture(scope="module")
+def bf16_pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_random_pair(tmp_path_factory.mktemp("bf16"), dtype=torch.bfloat16)
+
+
+def test_in_bfloat16_outputs_part_at_near_ties_only(bf16_pair: Pair) -> None:
+    runs = {"none": plain_server(bf16_pair, workload, dtype="bfloat16")}
+    for path in ("v1", "v2"):
+        modes = run_modes(path, bf16_pair, workload, dtype="bfloat16")
+        runs |= {f"{path} {mode}": outcome for mode, outcome in modes.items()}
+    outputs = [[run.ids[f"p{i}"] for i in range(len(PROMPTS))] for run in runs.values()]
+    verdicts = in_process(functools.partial(judge, bf16_pair, "bfloat16", 2 * BF16_STEP, outputs), env=STRICT)
+    for name, found in zip(runs, verdicts, strict=True):
+        assert all(verdict.acceptable for verdict in found), (name, found)

@@ -7,12 +7,19 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from tests.engine.children import in_process
 
 SHORT_STEP_US = 2000.0  # shorter than any decode step seen, so the share is an upper bound
 ALLOWED = 0.005
 CALLS, ROUNDS = 3000, 9
+
+
+BATCHES = (1, 8, 64)
+
+
+def costs_us(steps_dir: str) -> list[float]:
+    """The cost for each of BATCHES."""
+    return [cost_us(batch_size, steps_dir) for batch_size in BATCHES]
 
 
 def cost_us(batch_size: int, steps_dir: str) -> float:
@@ -47,7 +54,6 @@ def cost_us(batch_size: int, steps_dir: str) -> float:
     return best / CALLS * 1e6
 
 
-@pytest.mark.parametrize("batch_size", [1, 8, 64])
-def test_counting_a_step_costs_less_than_half_a_percent(batch_size: int, tmp_path: Path) -> None:
-    cost = in_process(functools.partial(cost_us, batch_size, str(tmp_path)))
-    assert cost < ALLOWED * SHORT_STEP_US, f"{cost:.1f} us"
+def test_counting_a_step_costs_less_than_half_a_percent(tmp_path: Path) -> None:
+    costs = in_process(functools.partial(costs_us, str(tmp_path)))
+    assert max(costs) < ALLOWED * SHORT_STEP_US, f"microseconds at {BATCHES} requests: {costs}"
