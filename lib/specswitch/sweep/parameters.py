@@ -66,7 +66,7 @@ class SweepParameters(Strict):
     arms: list[str] = Field(
         default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
     )
-    concurrencies: list[Positive] = Field(default=[1, 2, 4, 8, 16, 32])
+    concurrencies: list[Positive] = Field(default=[1, 4, 16, 32])
     repeats: Positive = 3
     dataset: str = "pydocs"
     prompt_tokens: Positive = 48
