@@ -1,7 +1,6 @@
 """Two tensor-parallel ranks on the CPU (gloo): both report, and decide the same.
 
-The engine allows it there with two variables of its own: cores per rank, because there are more ranks than memory
-nodes, and no NCCL library, because it would bind the one that comes with torch to a CUDA device.
+The engine wants to be told which cores each rank may use where there are more ranks than memory nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tests.engine.features.arms import Client, Pair, plain_server, prompt
 from specswitch.config import Rule, ServerConfig
 from specswitch.serving.launch import Server, launch
 
-ENVIRONMENT = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1", "SGLANG_NCCL_SO_PATH": "none"}
+ENVIRONMENT = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1"}
 AGREED = ("threshold", "sync", "mode", "switches", "plain_steps", "speculative_steps", "proposed", "accepted")
 REQUESTS = 8
 
