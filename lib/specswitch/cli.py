@@ -21,7 +21,7 @@ def main() -> None:
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="One parameter; repeatable.")
 @click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder (default: a new one in reports/).")
-@click.option("--resume", is_flag=True, help="Go on in an existing run folder: measure what is missing.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its parameters.")
 @click.option("--dry-run", is_flag=True, help="Check everything and show what would be done.")
 def sweep_command(
     pairs: tuple[tuple[str, str], ...],
@@ -35,14 +35,16 @@ def sweep_command(
     The parameters are those of notebooks/01-sweep.ipynb. The last line printed is the path of the report.
     """
     _want_utf8()
-    from specswitch.sweep.given import read_given
+    from specswitch.results.layout import ResultsError
+    from specswitch.sweep.given import read_given, stored_parameters
     from specswitch.sweep.parameters import ParameterError
 
     options = [("out_dir", os.path.abspath(out))] if out is not None else []
     options += [("resume", "true")] if resume else []
     try:
-        asked = read_given([*pairs, *options], yaml_texts)
-    except ParameterError as problem:
+        stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
+        asked = read_given([*pairs, *options], yaml_texts, stored)
+    except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
     from specswitch.sweep import batch
 

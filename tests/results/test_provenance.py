@@ -28,6 +28,11 @@ def test_the_run_folder_comes_first(tmp_path: Path) -> None:
     assert provenance.shorten(f"{tmp_path}/points/p", tmp_path) == "$RUN/points/p"
 
 
+def test_what_was_shortened_is_found_again(tmp_path: Path) -> None:
+    values = {"out_dir": str(tmp_path), "model": str(project_root() / "m"), "repeats": 3, "env": ["A=$B"]}
+    assert provenance.lengthen(provenance.shorten(values, tmp_path), tmp_path) == values
+
+
 def test_the_processor_is_named_with_the_usable_cores() -> None:
     cores, _, name = provenance.device_string("cpu").partition(" x ")
     assert int(cores) == len(os.sched_getaffinity(0))

@@ -14,7 +14,10 @@ import pytest
 from specswitch.config import project_root
 from specswitch.results import read_run
 from specswitch.results.lock import locked
-from sweep.support import use_fake_engines
+from specswitch.results.manifest import RunRequest
+from specswitch.results.store import open_store
+from specswitch.sweep import grid
+from sweep.support import small, use_fake_engines
 
 PAIR = project_root() / "lib" / "specswitch" / "models" / "data"
 
@@ -103,6 +106,25 @@ def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -
     assert "on 2 servers" in done.stdout
     assert done.stdout.count("\n  dynamic-v2-t8-c") == 4
     assert not (tmp_path / "run").exists()
+
+
+def test_resume_goes_on_with_the_parameters_of_the_run(tmp_path: Path) -> None:
+    """No -p again for --resume; a changed value that would mix two measurements is refused."""
+    asked = small(tmp_path, arms=["none", "dynamic-v2-t4"], concurrencies=[3], repeats=2)
+    plan = asked.plan()
+    with open_store(tmp_path, RunRequest(plan, grid.points(plan), asked.model_dump())):
+        pass
+    going_on = specswitch("sweep", "--out", str(tmp_path), "--resume", "--dry-run")
+    assert going_on.returncode == 0, going_on.stderr
+    assert "4 points" in going_on.stdout
+    assert all(p.point_id in going_on.stdout for p in grid.points(plan))
+    larger = specswitch(
+        "sweep", "--out", str(tmp_path), "--resume", "--dry-run", "-p", "concurrencies", "3,4"
+    )
+    assert "8 points" in larger.stdout
+    other = specswitch("sweep", "--out", str(tmp_path), "--resume", "-p", "output_tokens", "9")
+    assert other.returncode == 2
+    assert "workload.output_tokens: 8 -> 9" in other.stderr
 
 
 def test_c17_any_locale_any_letter_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

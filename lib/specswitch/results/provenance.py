@@ -64,14 +64,31 @@ def shorten(value: Any, run_dir: Path | None = None) -> Any:
     return value
 
 
+def lengthen(value: Any, run_dir: Path) -> Any:
+    """`shorten` read backwards, on this machine."""
+    if isinstance(value, str):
+        for name, folder in _named_folders(run_dir).items():
+            value = value.replace(name, folder)
+        return value
+    if isinstance(value, dict):
+        return {k: lengthen(v, run_dir) for k, v in value.items()}
+    if isinstance(value, list):
+        return [lengthen(v, run_dir) for v in value]
+    return value
+
+
 def _folders(run_dir: Path | None) -> list[tuple[re.Pattern[str], str]]:
+    longest_first = sorted(_named_folders(run_dir).items(), key=lambda item: -len(item[1]))
+    return [(re.compile(re.escape(f) + r"(?![\w.-])"), name) for name, f in longest_first if f != "/"]
+
+
+def _named_folders(run_dir: Path | None) -> dict[str, str]:
     named = {"$ENV": sys.prefix, "$TMP": tempfile.gettempdir(), "$HOME": str(Path.home())}
     with suppress(FileNotFoundError):  # installed without a checkout
         named["$PROJECT"] = str(project_root())
     if run_dir is not None:
         named["$RUN"] = str(run_dir)
-    longest_first = sorted(named.items(), key=lambda item: -len(item[1]))
-    return [(re.compile(re.escape(f) + r"(?![\w.-])"), name) for name, f in longest_first if f != "/"]
+    return named
 
 
 def _version(package: str) -> str | None:

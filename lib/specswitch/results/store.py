@@ -11,7 +11,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,12 @@ def check_open(folder: Path, resume: bool) -> None:
             f"{folder} holds a run already: resume it (--resume) to measure what is missing, "
             "or choose another output folder"
         )
+
+
+def check_resume(folder: Path, request: RunRequest) -> None:
+    """Whether the run in `folder` (if any) can go on with `request`; writes nothing. Raises ResultsError."""
+    with suppress(DamagedError):  # no manifest, or one that will be set aside
+        manifests.resumed(read_json(folder / MANIFEST), request, folder)
 
 
 class RunStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,7 +22,8 @@ def follow(folder: Path, total: int, stream: TextIO) -> Iterator[None]:
     watcher = _Watcher(folder, total)
 
     def watch() -> None:
-        with bar(stream) if stream.isatty() else lines(stream) as tell:
+        # Nobody may be reading any more (a closed pipe); the run goes on all the same.
+        with suppress(OSError), bar(stream) if stream.isatty() else lines(stream) as tell:
             while not ended.wait(POLL_S):
                 watcher.look(tell)
             watcher.look(tell)

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import yaml
 
+from specswitch.results.layout import MANIFEST, DamagedError, read_json
+from specswitch.results.provenance import lengthen
 from specswitch.sweep.parameters import ParameterError, SweepParameters
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
-def read_given(pairs: Sequence[tuple[str, str]] = (), yaml_texts: Sequence[str] = ()) -> SweepParameters:
-    """The sweep's parameters from `-p` pairs and `-y` texts.
+def read_given(
+    pairs: Sequence[tuple[str, str]] = (),
+    yaml_texts: Sequence[str] = (),
+    base: Mapping[str, Any] | None = None,
+) -> SweepParameters:
+    """The sweep's parameters from `-p` pairs and `-y` texts, laid over `base` (default: nothing).
 
     Raises:
         ParameterError: not YAML, no mapping, a name twice, unknown or of the wrong type.
@@ -30,7 +37,19 @@ def read_given(pairs: Sequence[tuple[str, str]] = (), yaml_texts: Sequence[str] 
             _put(values, name, value)
     for name, text in pairs:
         _put(values, name, read_value(name, text))
-    return SweepParameters.of(values)
+    return SweepParameters.of({**(base or {}), **values})
+
+
+def stored_parameters(folder: Path) -> dict[str, Any]:
+    """The parameters of the run in `folder`, to go on with; empty when there is none that can be read.
+
+    Where and how it runs is not among them: `out_dir`, `resume`, `hold`, `progress`.
+    """
+    try:
+        stored = lengthen(read_json(folder / MANIFEST)["parameters"], folder)
+    except (DamagedError, KeyError):
+        return {}
+    return {k: v for k, v in stored.items() if k not in ("out_dir", "resume", "hold", "progress")}
 
 
 def read_value(name: str, text: str) -> Any:

@@ -10,8 +10,9 @@ from specswitch.config import Point, ServerConfig, SweepPlan
 from specswitch.load.prompts import Prompts
 from specswitch.results.layout import ResultsError
 from specswitch.results.lock import BusyError, is_locked
+from specswitch.results.manifest import RunRequest
 from specswitch.results.provenance import shorten
-from specswitch.results.store import check_open
+from specswitch.results.store import check_open, check_resume
 from specswitch.serving import preflight
 from specswitch.serving.argv import redact
 from specswitch.serving.errors import PreflightError
@@ -62,6 +63,7 @@ def precheck(plan: SweepPlan, out_dir: Path, *, resume: bool = False, hold: grid
             f"another run is writing into {out_dir}: wait for it, or choose another output folder"
         )
     points = grid.points(plan, hold)
+    check_resume(out_dir, RunRequest(plan, points))
     servers = grid.launch_configs(points)
     if plan.server.port is not None and hold == "all" and len(servers) > 1:
         raise PreflightError(
