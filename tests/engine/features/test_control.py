@@ -26,6 +26,7 @@ REFUSED = [
     {"dwell": 0},
     {"sync": "sometimes"},
     {"sync": None},
+    {"threshold": 1, "sync": "sometimes"},
     {"ranges": []},
     {"ranges": [[4, 2]]},
     {"treshold": 4},
