@@ -32,6 +32,8 @@ READ_AT_IMPORT = {
 # What a scenario process imports before it is forked: about seven seconds, paid once per test session.
 PRELOAD = [
     "sglang.srt.managers.scheduler",
+    "sglang.srt.managers.tokenizer_manager",
+    "sglang.srt.models.registry",
     "sglang.srt.speculative.eagle_worker",
     "sglang.srt.speculative.eagle_worker_v2",
     "sglang.srt.models.llama",
