@@ -19,7 +19,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # not "session": while Playwright runs, no test can have an event loop of its own
 def chromium() -> Iterator[Browser]:
     executable = shutil.which("chromium")
     if executable is None:

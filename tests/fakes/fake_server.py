@@ -53,13 +53,17 @@ class Behaviour:
 
 @dataclass
 class Stats:
-    """The server's own books. `events`: ("generate", input_ids) and ("flush", succeeded), in order."""
+    """The server's own books. `events`: ("generate", input_ids) and ("flush", succeeded), in order.
+
+    `sent_s`: when each event of a stream left, in order (monotonic seconds).
+    """
 
     in_flight: int = 0
     in_flight_max: int = 0
     requests: int = 0
     tokens: int = 0
     events: list[tuple[str, Any]] = field(default_factory=list)
+    sent_s: list[float] = field(default_factory=list)
 
 
 class FakeServer:
@@ -187,6 +191,7 @@ class FakeServer:
                 return response
             if event.kind == "end":
                 return response
+            self.stats.sent_s.append(time.monotonic())
             if self.behaviour.fragment:
                 half = len(event.payload) // 2
                 await response.write(event.payload[:half])

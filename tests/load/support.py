@@ -35,7 +35,14 @@ def request_of(tokens: int, **other: Any) -> GenerateRequest:
 
 async def one_record(script: list[Step], timeout_s: float = 30.0, **behaviour: Any) -> RequestRecord:
     """The record of one request to a fake server that plays `script`."""
+    return (await record_and_send_times(script, timeout_s, **behaviour))[0]
+
+
+async def record_and_send_times(
+    script: list[Step], timeout_s: float = 30.0, **behaviour: Any
+) -> tuple[RequestRecord, list[float]]:
+    """The record of one request, and when the fake server sent each event (monotonic seconds)."""
     tokens = sum(step.n_tokens for step in script if step.kind == "chunk")
     server = FakeServer(Behaviour(script=tuple(script), **behaviour))
     async with serving(server) as url, GenerateClient(url, timeout_s) as client:
-        return await client.generate(request_of(tokens), lambda _: None)
+        return await client.generate(request_of(tokens), lambda _: None), server.stats.sent_s

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from specswitch.serving import proc
+
 FAKE_CHILD = Path(__file__).with_name("fake_child.py")
 HIDDEN, VOCAB, DRAFT_VOCAB, LAYERS = 8, 32, 16, 4
 
@@ -91,11 +93,7 @@ def wait_for(condition: Callable[[], bool], timeout_s: float) -> bool:
 
 def runs(pid: int) -> bool:
     """Whether a process with this pid exists and is no zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+    return proc.identify(pid) is not None
 
 
 def read_pid(path: Path, timeout_s: float = 30.0) -> int:

@@ -105,7 +105,7 @@ def test_kill_9_of_the_owner_leaves_nothing_of_the_engine(tmp_path: Path) -> Non
         owner.kill()
     begun = time.monotonic()
     assert wait_for(lambda: not [p for p in pids if runs(p)], 20), f"{time.monotonic() - begun:.1f} s"
-    assert is_free("127.0.0.1", port)
+    assert wait_for(lambda: is_free("127.0.0.1", port), 5)
 
 
 @pytest.mark.slow

@@ -21,11 +21,11 @@ class Process(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """The few fields of /proc/PID/stat that matter here. `state` is one letter, Z = zombie."""
+    """The few fields of /proc/PID/stat that matter here."""
 
     process: Process
-    state: str
     ppid: int
+    ended: bool  # a zombie without threads; while threads are left it holds its files and ports
 
 
 def read_stat(pid: int) -> Stat | None:
@@ -35,13 +35,14 @@ def read_stat(pid: int) -> Stat | None:
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name in parentheses may itself hold blanks
-    return Stat(Process(pid, int(fields[19])), fields[0], int(fields[1]))
+    ended = fields[0] == "Z" and int(fields[17]) <= 1
+    return Stat(Process(pid, int(fields[19])), int(fields[1]), ended)
 
 
 def identify(pid: int) -> Process | None:
     """The running process that has this pid now; None if there is none, or only its zombie is left."""
     stat = read_stat(pid)
-    return None if stat is None or stat.state == "Z" else stat.process
+    return None if stat is None or stat.ended else stat.process
 
 
 def alive(process: Process) -> bool:
@@ -59,7 +60,7 @@ def descendants(root: int) -> list[Process]:
     level = [root]
     while level:
         stats = [s for pid in level for s in children.pop(pid, ())]
-        found += [s.process for s in stats if s.state != "Z"]
+        found += [s.process for s in stats if not s.ended]
         level = [s.process.pid for s in stats]
     return found
 

@@ -24,8 +24,8 @@ def plain_crossing(pair: Pair) -> dict[str, list[int]]:
 
 @pytest.fixture(scope="session")
 def plain_random(pair: Pair) -> dict[str, list[int]]:
-    """What the plain server says to 60 random requests."""
-    return runs.in_child(runs.plain_reference, pair, loads.random_requests(60))
+    """What the plain server says to 40 random requests."""
+    return runs.in_child(runs.plain_reference, pair, loads.random_requests(40))
 
 
 @pytest.fixture(scope="session")

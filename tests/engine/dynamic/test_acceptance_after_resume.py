@@ -19,7 +19,7 @@ from specswitch.models import pair as trained
 
 pytestmark = pytest.mark.engine
 
-OFF, ON, SHORTLY = 96, 64, 24  # output tokens off, then on; the first of the latter looked at separately
+OFF, ON, SHORTLY = 96, 48, 24  # output tokens off, then on; the first of the latter looked at separately
 PROMPT = 48
 
 

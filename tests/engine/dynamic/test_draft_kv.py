@@ -8,8 +8,9 @@ against a server that prefilled the same text itself.
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from engine.harness import Engine
 
 pytestmark = pytest.mark.engine
 
-WINDOW = 16
+WINDOW, SECOND = 16, 12
 
 
 def crossing_rows(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Rows, Run]:
@@ -40,21 +41,26 @@ def retracted_rows(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Rows, R
 
 
 @pytest.fixture(scope="module")
-def always(pair: Pair) -> dict[tuple[str, str], tuple[Rows, Run]]:
-    """Rows of the stock, always speculating worker for both loads."""
-    return {
-        (path, load.__name__): runs.in_child(load, path, pair, {})
-        for path in ("v1", "v2")
-        for load in (crossing_rows, retracted_rows)
-    }
+def always(pair: Pair) -> Callable[[str, Callable], tuple[Rows, Run]]:
+    """Rows of the stock, always speculating worker, by path and load."""
+    return functools.cache(lambda path, load: runs.in_child(load, path, pair, {}))
 
 
 @pytest.mark.parametrize(
-    ("sync", "threshold"), [("lazy", 4), ("lazy", 0), ("eager", 4), ("eager", 0), ("stale", 4)]
+    ("sync", "threshold"),
+    [
+        ("lazy", 4),
+        ("eager", 0),
+        ("stale", 4),
+        pytest.param("lazy", 0, marks=pytest.mark.slow),
+        pytest.param("eager", 4, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("path", ["v1", "v2"])
-def test_rows_of_committed_positions(pair: Pair, always: dict, path: str, sync: str, threshold: int) -> None:
-    reference, stock = always[path, "crossing_rows"]
+def test_rows_of_committed_positions(
+    pair: Pair, always: Callable, path: str, sync: str, threshold: int
+) -> None:
+    reference, stock = always(path, crossing_rows)
     rows, run = runs.in_child(crossing_rows, path, pair, runs.options(threshold, sync))
     assert run.outputs == stock.outputs
     compared, wrong = differing(rows, reference)
@@ -66,10 +72,12 @@ def test_rows_of_committed_positions(pair: Pair, always: dict, path: str, sync: 
         assert all(len(rows[f"long{i}"]) >= longest for i in range(3)), "resumed requests owe nothing"
 
 
-@pytest.mark.parametrize("sync", ["lazy", "eager", "stale"])
+@pytest.mark.parametrize(
+    "sync", ["lazy", *(pytest.param(s, marks=pytest.mark.slow) for s in ("eager", "stale"))]
+)
 @pytest.mark.parametrize("path", ["v1", "v2"])
-def test_rows_after_retraction_and_many_switches(pair: Pair, always: dict, path: str, sync: str) -> None:
-    reference, stock = always[path, "retracted_rows"]
+def test_rows_after_retraction_and_many_switches(pair: Pair, always: Callable, path: str, sync: str) -> None:
+    reference, stock = always(path, retracted_rows)
     rows, run = runs.in_child(
         retracted_rows, path, pair, runs.options(4, sync, page=16), env=runs.retraction(every=13)
     )
@@ -125,9 +133,9 @@ def _second_turn(engine: Engine, prompts: dict[str, list[int]], ended_plain: lis
     watch = draft_rows.Watch(engine)
     results = {}
     for rid, ids in prompts.items():
-        engine.submit(ids, {"max_new_tokens": 24, "ignore_eos": True}, rid=f"second-{rid}")
+        engine.submit(ids, {"max_new_tokens": SECOND, "ignore_eos": True}, rid=f"second-{rid}")
         results[rid] = engine.run()[f"second-{rid}"]
-    assert all(len(r.output_ids) == 24 for r in results.values())
+    assert all(len(r.output_ids) == SECOND for r in results.values())
     return Turns(
         rows={rid: watch.last[f"second-{rid}"] for rid in prompts},
         prompts=prompts,
@@ -138,30 +146,38 @@ def _second_turn(engine: Engine, prompts: dict[str, list[int]], ended_plain: lis
 
 
 @pytest.fixture(scope="module")
-def stock_turns(pair: Pair) -> dict[tuple[str, int], tuple[Turns, Turns]]:
-    """Stock server: both turns with the prefix cache, and the second turns without."""
-    found = {}
-    for path, page in [("v1", 1), ("v1", 16), ("v2", 1), ("v2", 16)]:
+def stock_turns(pair: Pair) -> Callable[[str, int], tuple[Turns, Turns]]:
+    """Stock server, by path and page size: both turns with the prefix cache, and the second turns without."""
+
+    def turns(path: str, page: int) -> tuple[Turns, Turns]:
         both = runs.in_child(two_turns, path, pair, {"page_size": page})
-        alone = runs.in_child(second_turn_alone, path, pair, both.prompts, {"page_size": page})
-        found[path, page] = both, alone
-    return found
+        return both, runs.in_child(second_turn_alone, path, pair, both.prompts, {"page_size": page})
+
+    return functools.cache(turns)
 
 
-@pytest.mark.parametrize(("page", "sync"), [(1, "lazy"), (16, "lazy"), (1, "eager"), (1, "stale")])
+@pytest.mark.parametrize(
+    ("page", "sync"),
+    [
+        (1, "lazy"),
+        (1, "stale"),
+        pytest.param(16, "lazy", marks=pytest.mark.slow),
+        pytest.param(1, "eager", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_prefix_cache_hit_on_text_made_while_off(
-    pair: Pair, stock_turns: dict, path: str, page: int, sync: str
+    pair: Pair, stock_turns: Callable, path: str, page: int, sync: str
 ) -> None:
     """Half of the first turn ends off, half on. A hit never reaches a position without draft KV, at the price of
     the tokens still owed: at most the window (and the rest of a page) per finished request."""
-    with_cache, alone = stock_turns[path, page]
+    with_cache, alone = stock_turns(path, page)
     turns = runs.in_child(two_turns, path, pair, runs.options(4, sync, page=page))
     assert turns.prompts == with_cache.prompts
     assert turns.outputs == alone.outputs
     assert 2 <= len(turns.ended_plain) <= 6
     compared, wrong = differing(turns.rows, alone.rows)
-    assert compared >= 1000
+    assert compared >= 900
     assert wrong == 0 if sync != "stale" else wrong >= 200
     lost = {rid: with_cache.cached[rid] - turns.cached[rid] for rid in turns.prompts}
     most = {"lazy": WINDOW, "eager": 4, "stale": 0}[sync]
@@ -169,11 +185,11 @@ def test_prefix_cache_hit_on_text_made_while_off(
     assert all(n > 30 for n in turns.cached.values()), "the hits went beyond the first turn's prompt"
 
 
-def test_stock_v1_caches_rows_that_a_finishing_verify_never_wrote(stock_turns: dict) -> None:
+def test_stock_v1_caches_rows_that_a_finishing_verify_never_wrote(stock_turns: Callable) -> None:
     """The pinned engine's own: not so under our v1 worker, which leaves those tokens out (test above)."""
-    wrong = {key: differing(both.rows, alone.rows)[1] for key, (both, alone) in stock_turns.items()}
-    assert wrong["v1", 1] > 0
-    assert wrong["v2", 1] == wrong["v2", 16] == 0
+    wrong = {path: differing(*(t.rows for t in stock_turns(path, 1)))[1] for path in ("v1", "v2")}
+    assert wrong["v1"] > 0
+    assert wrong["v2"] == 0
 
 
 def lengths_lost(
@@ -194,7 +210,7 @@ def lengths_lost(
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_tokens_kept_out_of_the_prefix_cache_are_at_most_the_window(pair: Pair, path: str) -> None:
     prompt = loads.prompt(random.Random(10), 20)
-    tokens = range(2, 2 + 2 * WINDOW)
+    tokens = range(2, 4 + WINDOW)
     stock = runs.in_child(lengths_lost, path, pair, prompt, tokens, {})
     lazy = runs.in_child(lengths_lost, path, pair, prompt, tokens, runs.options(0, "lazy"))
     lost = [a - b for a, b in zip(stock, lazy, strict=True)]

@@ -24,7 +24,9 @@ def right(pair: Pair) -> dict[str, Reference]:
     }
 
 
-@pytest.mark.parametrize("rule", [{}, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "rule", [pytest.param({}, id="small"), pytest.param(LARGE, id="large", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("retract", [False, True], ids=["steady", "retraction"])
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_nothing_is_noticed_without_a_fault(

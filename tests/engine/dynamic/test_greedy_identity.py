@@ -26,11 +26,11 @@ RULES: dict[str, dict[str, Any]] = {
     "hysteresis": {"speculative_enable_batch_threshold": 2},
 }
 EVERYTHING = list(itertools.product(SHAPES, SYNCS, RULES))
-# Each pair of values of (shape, sync), (shape, rule) and (sync, rule) once: a Latin square.
-PAIRWISE = [
-    (shape, sync, list(RULES)[(i + j) % len(RULES)])
-    for i, shape in enumerate(SHAPES)
-    for j, sync in enumerate(SYNCS)
+# Every sync rule with every switching rule, and every shape with at least one of each: nine runs, not 45.
+CHOSEN = [
+    (SHAPES[(3 * i + j) % len(SHAPES)], sync, rule)
+    for i, sync in enumerate(SYNCS)
+    for j, rule in enumerate(RULES)
 ]
 EACH_SHAPE = [
     (shape, SYNCS[i % len(SYNCS)], list(RULES)[(i // 2) % len(RULES)]) for i, shape in enumerate(SHAPES)
@@ -95,20 +95,20 @@ def check_random(pair: Pair, plain: dict[str, list[int]], asks: list[Ask], combi
     assert max(batch for batch, _ in run.modes) == 8
 
 
-@pytest.mark.parametrize("combination", PAIRWISE, ids=name)
+@pytest.mark.parametrize("combination", CHOSEN, ids=name)
 def test_crossing_load(pair: Pair, plain_crossing: dict[str, list[int]], combination: tuple) -> None:
     check_crossing(pair, plain_crossing, combination)
 
 
 @pytest.mark.parametrize("combination", EACH_SHAPE, ids=name)
-def test_sixty_random_requests_with_retraction_and_aborts(
+def test_forty_random_requests_with_retraction_and_aborts(
     pair: Pair, plain_random: dict[str, list[int]], combination: tuple
 ) -> None:
-    check_random(pair, plain_random, loads.random_requests(60), combination)
+    check_random(pair, plain_random, loads.random_requests(40), combination)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("combination", [c for c in EVERYTHING if c not in PAIRWISE], ids=name)
+@pytest.mark.parametrize("combination", [c for c in EVERYTHING if c not in CHOSEN], ids=name)
 def test_crossing_load_every_combination(
     pair: Pair, plain_crossing: dict[str, list[int]], combination: tuple
 ) -> None:

@@ -168,7 +168,7 @@ def fired(path: str, pair: Pair, page: int) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("page", [1, 16])
+@pytest.mark.parametrize("page", [1, pytest.param(16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_each_invariant_fires_under_its_name(pair: Pair, path: str, page: int) -> None:
     assert runs.in_child(fired, path, pair, page) == {

@@ -59,7 +59,7 @@ def test_a_switch_in_every_step(
     pair: Pair, plain_random: dict[str, list[int]], path: str, page: int, syncs: tuple[str, ...]
 ) -> None:
     """Field case A9: nothing of one step's drafts is taken for the next step's."""
-    asks = [a for a in loads.random_requests(60) if a.abort_after is None][:40]
+    asks = [a for a in loads.random_requests(40) if a.abort_after is None][:28]
     run = runs.in_child(switch_every_step, path, pair, asks, syncs, runs.options(0, syncs[0], page=page))
     assert {a.rid: len(run.outputs[a.rid]) for a in asks} == {a.rid: a.tokens for a in asks}
     assert run.outputs == {a.rid: plain_random[a.rid] for a in asks}
@@ -112,7 +112,15 @@ def crossings_with_aborts(path: str, pair: Pair, opts: dict[str, Any], rounds: i
     return found
 
 
-@pytest.mark.parametrize(("path", "page"), [("v1", 1), ("v1", 16), ("v2", 1), ("v2", 16)])
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("v1", 16),
+        ("v2", 1),
+        pytest.param("v1", 1, marks=pytest.mark.slow),
+        pytest.param("v2", 16, marks=pytest.mark.slow),
+    ],
+)
 def test_aborts_at_the_switch_leak_nothing(pair: Pair, path: str, page: int) -> None:
     """Field case A8: five crossings, a tenth of the requests aborted just when the mode turns."""
     rounds = runs.in_child(crossings_with_aborts, path, pair, runs.options(4, page=page), 5)
@@ -147,7 +155,13 @@ def plain_twelve(pair: Pair) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("path", "sync", "page"), [("v1", "lazy", 1), ("v1", "eager", 16), ("v2", "lazy", 16), ("v2", "eager", 1)]
+    ("path", "sync", "page"),
+    [
+        ("v1", "eager", 16),
+        ("v2", "lazy", 1),
+        pytest.param("v1", "lazy", 1, marks=pytest.mark.slow),
+        pytest.param("v2", "eager", 16, marks=pytest.mark.slow),
+    ],
 )
 def test_retraction_every_third_forward(
     pair: Pair, plain_twelve: dict[str, list[int]], path: str, sync: str, page: int
