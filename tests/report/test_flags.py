@@ -9,7 +9,8 @@ from specswitch.report.flags import flags, warnings
 CASES = [
     ({"steady": False}, ["no steady window"]),
     ({"degenerate": True}, ["repetitive text"]),
-    ({"cached_tokens": 12}, ["warm cache"]),
+    ({"cached_tokens": 12, "prompt_tokens": 48, "completed": 20}, ["warm cache"]),
+    ({"cached_tokens": 9, "prompt_tokens": 48, "completed": 20}, []),
     ({"client_cpu_share": 0.97}, ["busy client"]),
     ({"steady": True, "degenerate": False, "cached_tokens": 0, "client_cpu_share": 0.4}, []),
     ({"steady": None, "degenerate": None, "cached_tokens": None, "client_cpu_share": float("nan")}, []),

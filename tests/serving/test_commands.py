@@ -129,7 +129,13 @@ def test_serve_refuses_a_busy_port_and_a_simulator(flags: list[str], monkeypatch
     assert "--synthetic" in answer.output
 
 
-@pytest.mark.parametrize("pair", ["threshold", "threshold=", "=4", "treshold=4", "threshold=many", "dwell=0"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "threshold", "threshold=", "=4", "treshold=4", "threshold=many", "dwell=0",
+        "ranges=4", "ranges=[]", "ranges=[1,4]", "ranges=[[4,1]]", "ranges=[[1,8],[8,9]]", "ranges=[[1,4]",
+    ],
+)  # fmt: skip
 def test_set_refuses_bad_pairs_with_exit_code_2(pair: str) -> None:
     answer = CliRunner().invoke(main, ["set", "127.0.0.1:1", pair])
     assert answer.exit_code == 2, answer.output

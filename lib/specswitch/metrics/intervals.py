@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit  # Student's quantile; all of scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
 
@@ -32,7 +32,7 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     mean = fmean(values)
     if len(values) == 1:
         return Interval(mean, None, None, 1)
-    quantile = float(student_t.ppf((1 + confidence) / 2, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, (1 + confidence) / 2))
     half = quantile * stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half, len(values))
 

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 
 import nbformat
 import papermill
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
 from nbformat import NotebookNode
 
 from specswitch.config import project_root
+from specswitch.kernel import kernel_manager_in
 from specswitch.report.scrub import scrub
 
 NOTEBOOK = "02-report.ipynb"
 CELL_TIMEOUT_S = 300
 KERNEL_TIMEOUT_S = 180
-
-
-class OwnKernelManager(AsyncKernelManager):
-    """Starts this interpreter, whatever kernelspecs the machine has, in UTF-8 mode whatever the locale."""
-
-    @property
-    def kernel_spec(self) -> KernelSpec:
-        """How the kernel is started; its log stays quiet."""
-        program = [sys.executable, "-X", "utf8", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        return KernelSpec(argv=[*program, "--log-level=ERROR"], display_name="Python 3", language="python")
 
 
 def execute(folder: Path) -> tuple[NotebookNode, str | None]:
@@ -48,7 +36,7 @@ def execute(folder: Path) -> tuple[NotebookNode, str | None]:
                 # The bytes of the path as UTF-8 text: in an ASCII locale `str` would hold surrogates.
                 parameters={"run_dir": os.fsencode(folder).decode("utf-8")},
                 kernel_name="python3",
-                kernel_manager_class=OwnKernelManager,
+                kernel_manager_class=kernel_manager_in(Path(scratch)),
                 progress_bar=False,
                 execution_timeout=CELL_TIMEOUT_S,
                 start_timeout=KERNEL_TIMEOUT_S,

@@ -11,12 +11,14 @@ from specswitch.plots.grid import exists
 
 # A client that keeps its core this busy may be what limits the throughput.
 BUSY_CLIENT_SHARE = 0.9
+# Two texts may well begin with the same token; this share of all prompt tokens says more than that.
+WARM_SHARE = 0.01
 
 MEANINGS = {
     "no steady window": "the load never became steady, so there are no windowed numbers",
     "repetitive text": "half or more of the generated 4-grams repeat, which makes drafting too easy: "
     "read nothing into the acceptance",
-    "warm cache": "prompt tokens came from the prefix cache",
+    "warm cache": f"over {WARM_SHARE:.0%} of the prompt tokens came from the prefix cache",
     "busy client": f"the client used over {BUSY_CLIENT_SHARE:.0%} of a core and may have been the limit",
 }
 
@@ -26,7 +28,8 @@ def flags(row: Mapping[str, object]) -> list[str]:
     found = {
         "no steady window": _is(row, "steady", False),
         "repetitive text": _is(row, "degenerate", True),
-        "warm cache": _number(row, "cached_tokens") > 0,
+        "warm cache": _number(row, "cached_tokens")
+        > WARM_SHARE * _number(row, "prompt_tokens") * _number(row, "completed"),
         "busy client": _number(row, "client_cpu_share") > BUSY_CLIENT_SHARE,
     }
     return [name for name, holds in found.items() if holds]

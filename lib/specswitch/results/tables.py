@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from specswitch.metrics.intervals import mean_interval
 from specswitch.results.run import Run
 
 FINISHED, MISSING = "finished", "missing"
@@ -53,8 +54,6 @@ def summary(points: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     Columns: `label`, `concurrency`, `metric`, `mean`, `low`, `high`, `n`. Where no repeat has a value there
     is no row; with one repeat `low` and `high` are missing.
     """
-    from specswitch.metrics.intervals import mean_interval  # brings scipy, a second to import
-
     finished = points[points["status"] == FINISHED]
     rows = []
     for (label, concurrency), group in finished.groupby(["label", "concurrency"], sort=False):

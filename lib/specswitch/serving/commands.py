@@ -97,7 +97,10 @@ def state_command(url: str, api_key: str | None) -> None:
 @click.argument("changes", nargs=-1, metavar="KEY=VALUE...", required=True)
 @API_KEY
 def set_command(url: str, changes: tuple[str, ...], api_key: str | None) -> None:
-    """Change the rule of the server at URL, e.g. threshold=8 dwell=2 sync=lazy; threshold=none: always speculate."""
+    """Change the rule of the server at URL, e.g. threshold=8 dwell=2 sync=lazy.
+
+    threshold=none: always speculate. ranges=[[1,4],[9,16]]: exactly in these batch ranges.
+    """
     with exit_codes():
         state = control.set_rule(_with_scheme(url), api_key=api_key, **_parse_changes(changes))
         click.echo(json.dumps(state, indent=2))
@@ -115,11 +118,20 @@ def _parse_changes(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise RuleRefusedError(f"{pair!r}: write KEY=VALUE, e.g. threshold=8")
         if key in changes:
             raise RuleRefusedError(f"{key} is given twice")
-        if text.lower() == "none":
-            changes[key] = None
-        else:
-            changes[key] = int(text) if text.lstrip("-").isdecimal() else text
+        changes[key] = _value(text)
     return changes
+
+
+def _value(text: str) -> Any:
+    """None, a number, a list (ranges=[[1,4],[9,16]]), or the text itself, which the server then judges."""
+    if text.lower() == "none":
+        return None
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as e:
+            raise RuleRefusedError(f"{text!r} is no JSON list ({e}): write ranges=[[1,4],[9,16]]") from e
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 COMMANDS = (doctor_command, serve_command, state_command, set_command)

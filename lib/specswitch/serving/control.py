@@ -5,6 +5,7 @@ Works with any URL, launched by us or not. Proxies from the environment are igno
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from specswitch.serving.errors import PluginMissingError, RuleRefusedError, Serv
 
 KEY = "specswitch"
 SYNC_RULES: tuple[SyncRule, ...] = ("lazy", "eager", "stale")
-CHANGEABLE = ("threshold", "enable_threshold", "dwell", "sync")
+CHANGEABLE = ("threshold", "enable_threshold", "dwell", "ranges", "sync")
 TIMEOUT_S = 30.0
 
 
@@ -59,7 +60,8 @@ def set_rule(
         url: the server.
         api_key: if the server wants one.
         timeout_s: seconds for each of the two requests.
-        changes: any of threshold (None = always speculate), enable_threshold, dwell, sync.
+        changes: any of threshold (None = always speculate), enable_threshold, dwell, sync, and `ranges`,
+            [first, last] batch ranges in which to speculate, which take the place of the thresholds.
 
     Raises:
         RuleRefusedError: an impossible value, a server without a rule, or a change that did not take.
@@ -150,8 +152,20 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
             raise RuleRefusedError(f"{key}={value!r}: give a whole number >= 0, or none")
         if key == "dwell" and not (whole and value >= 1):
             raise RuleRefusedError(f"dwell={value!r}: give a whole number of steps >= 1")
+        if key == "ranges" and not (value is None or _are_ranges(value)):
+            raise RuleRefusedError(f"ranges={value!r}: give ascending pairs, e.g. [[1,4],[9,16]], or none")
         if key == "sync" and value not in SYNC_RULES:
             raise RuleRefusedError(f"sync={value!r}: choose one of {', '.join(SYNC_RULES)}")
+
+
+def _are_ranges(value: Any) -> bool:
+    """Whether this is a list of [first, last], whole numbers >= 1, ascending and not overlapping."""
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return False
+    ends = [end for pair in value for end in pair]
+    if not ends or not all(type(end) is int and end >= 1 for end in ends):
+        return False
+    return all(a <= b for a, b in value) and all(p[1] < q[0] for p, q in itertools.pairwise(value))
 
 
 def _check_order(rule: Mapping[str, Any]) -> None:

@@ -107,7 +107,7 @@ def _execute(
     """Run the notebook in a kernel of its own; keeps the executed copy. Returns what ended it early."""
     import papermill
 
-    from specswitch.sweep.kernel import kernel_manager_in
+    from specswitch.kernel import kernel_manager_in
 
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it announces what we tell ourselves
     logging.getLogger("asyncio").setLevel(

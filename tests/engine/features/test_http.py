@@ -121,6 +121,7 @@ async def test_ten_changes_a_second_leave_every_output_as_it_was(server: Server,
             outputs.append((i % PROMPTS, await generate(client, i % PROMPTS)))
 
     async def operator(client: httpx.AsyncClient) -> int:
+        begun = time.monotonic()
         for n in itertools.count():
             if time.monotonic() > end:
                 return n
@@ -131,7 +132,7 @@ async def test_ten_changes_a_second_leave_every_output_as_it_was(server: Server,
             }
             answer = await client.post("/set_internal_state", json={"server_args": {"specswitch": changes}})
             assert answer.json() == [True], changes
-            await asyncio.sleep(PERIOD_S)
+            await asyncio.sleep(max(0.0, begun + (n + 1) * PERIOD_S - time.monotonic()))
         raise AssertionError
 
     async with client_of(server) as client:
@@ -225,6 +226,40 @@ def test_logprobs_come_out_as_json(server: Server, threshold: int | None) -> Non
     assert [len(row) for row in meta["output_top_logprobs"]] == [2] * 20
     assert [[t for _, t, _ in row] for row in meta["output_token_ids_logprobs"]] == [[5, 77]] * 20
     assert ("spec_accept_length" in meta) == (threshold is None)
+
+
+@pytest.mark.parametrize("threshold", [0, None])
+def test_logprobs_of_a_prompt_are_those_it_had_as_output(server: Server, threshold: int | None) -> None:
+    """The same text, once generated and once given; a new prefill of it goes through either mode's server."""
+    server.set_rule(threshold=threshold)
+
+    def ask(ids: list[int], tokens: int, **more: Any) -> dict[str, Any]:
+        body = body_of(ids, tokens, return_logprob=True, **more)
+        answer = httpx.post(f"{server.url}/generate", json=body, timeout=100, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    given = prompt(2, 20)
+    first = ask(given, 16)
+    second = ask([*given, *first["output_ids"]], 4, logprob_start_len=len(given) - 1)
+    said = [(token, logprob) for logprob, token, _ in first["meta_info"]["output_token_logprobs"]]
+    read = [(token, logprob) for logprob, token, _ in second["meta_info"]["input_token_logprobs"]][1:]
+    assert [token for token, _ in read] == [token for token, _ in said]
+    assert [p for _, p in read] == pytest.approx([p for _, p in said], abs=1e-4)
+    assert len(second["output_ids"]) == 4
+
+
+def test_a_batch_table_takes_the_thresholds_place_and_gives_it_back(server: Server) -> None:
+    before = server.set_rule(ranges=[[2, 3]])
+    assert (before["ranges"], before["threshold"], before["enable_threshold"]) == ([[2, 3]], None, None)
+    httpx.post(f"{server.url}/generate", json=body_of(prompt(4, 8), 20), timeout=100, trust_env=False)
+    alone = server.state()
+    assert alone["plain_steps"] - before["plain_steps"] >= 19, "one request is outside the table"
+    two = body_of([prompt(4, 8), prompt(5, 8)], 20)  # type: ignore[arg-type]
+    httpx.post(f"{server.url}/generate", json=two, timeout=100, trust_env=False)
+    assert server.state()["speculative_steps"] > alone["speculative_steps"]
+    after = server.set_rule(threshold=THRESHOLD)
+    assert (after["ranges"], after["threshold"]) == (None, THRESHOLD)
 
 
 def samples(server: Server) -> dict[tuple[str, str | None], float]:

@@ -6,9 +6,12 @@ happen before those modules are loaded is done here; the rest waits for `specswi
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 from specswitch.engine.cpu import requested
 
@@ -57,14 +60,25 @@ def _stub_kernel_loader() -> None:
 
 
 def _neutralise_cuda_calls() -> None:
-    """Make the two CUDA calls on the engine's CPU path do nothing where there is no CUDA."""
+    """Make the three CUDA calls on the engine's CPU path do nothing where there is no CUDA."""
     import torch
 
     if torch.cuda.is_available():
         return  # install() refuses this machine with an explanation
     torch.cuda.synchronize = _no_op  # sglang.srt.models.llama: set_embed
     torch.Tensor.record_stream = _no_op  # type: ignore[method-assign]  # sglang.srt.speculative.eagle_worker_v2
+    torch.tensor = _unpinned(torch.tensor)  # sglang.srt.layers.logits_processor, for logprobs of the prompt
 
 
 def _no_op(*_args: object, **_kwargs: object) -> None:
     """Stand in for a call that orders CUDA work."""
+
+
+def _unpinned(tensor: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.tensor` without `pin_memory`, which raises RuntimeError where there is no CUDA."""
+
+    @functools.wraps(tensor)
+    def unpinned(*args: Any, pin_memory: bool = False, **kwargs: Any) -> Any:
+        return tensor(*args, **kwargs)
+
+    return unpinned

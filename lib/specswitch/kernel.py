@@ -1,4 +1,4 @@
-"""The kernel of a batch run: this very interpreter, over private sockets, with time to clean up."""
+"""The kernel of a notebook that we run: this very interpreter, over private sockets, with time to clean up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kernel_manager_in(folder: Path) -> type[AsyncKernelManager]:
     folder's name is too long for a socket, TCP it is.
     """
 
-    class BatchKernelManager(AsyncKernelManager):
+    class OwnKernelManager(AsyncKernelManager):
         def __init__(self, **kwargs: Any) -> None:
             super().__init__(**kwargs)
             self.shutdown_wait_time = SHUTDOWN_WAIT_S
@@ -45,4 +45,4 @@ def kernel_manager_in(folder: Path) -> type[AsyncKernelManager]:
                 language="python",
             )
 
-    return BatchKernelManager
+    return OwnKernelManager
