@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 COUNTERS = ("plain_steps", "speculative_steps", "plain_tokens", "speculative_tokens", "accepted")
-KEPT = 1200  # ten minutes at two a second
+KEPT = 600  # five minutes at two a second
 
 
 @dataclass(frozen=True, slots=True)
