@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import ValidationError
 
-from specswitch.config import Arm, NonNegative, Point, Rule, ServerConfig, Strict
+from specswitch.config import Arm, NonNegative, Path_, Point, Rule, ServerConfig, Strict
 from specswitch.sweep.explain import explain
 from specswitch.sweep.grid import launch_config, points
 from specswitch.sweep.parameters import ParameterError, SweepParameters
@@ -33,10 +33,10 @@ class PanelState(Strict):
         """The sweep's arm for this state. A threshold of None is the stock worker there (`always`)."""
         if self.path in ("none", "none-sync"):
             return Arm(mode="none", overlap=self.path == "none")
+        path: Path_ = "v1" if self.path == "v1" else "v2"
         if self.rule.threshold is None:
-            return Arm(mode="always", path=self.path)
-        mode: Literal["off", "dynamic"] = "off" if self.rule.threshold == 0 else "dynamic"
-        return Arm(mode=mode, path=self.path, rule=self.rule)
+            return Arm(mode="always", path=path)
+        return Arm(mode="dynamic" if self.rule.threshold else "off", path=path, rule=self.rule)
 
 
 class LiveParameters(Strict):
