@@ -22,7 +22,9 @@ PATH = ".js-plotly-plot .scatterlayer .js-line"
 
 @pytest.fixture
 def server() -> Iterator[str]:
+    """A fake server that never speculates (threshold 0), so that the mode does not hang on who ends when."""
     with fake_live(*DYNAMIC_V2) as url:
+        control.set_rule(url, threshold=0)
         yield url
 
 
@@ -75,7 +77,7 @@ def test_the_threshold_slider_changes_the_mode_and_the_figure(lab: str, page: Pa
 
     slider = page.locator(".widget-hslider", has_text="threshold")
     handle = slider.locator(".noUi-handle")
-    for _ in range(5):
+    for _ in range(9):
         handle.press("ArrowRight")
     now.filter(has_text="mode speculative").wait_for()
     assert slider.locator(".widget-readout").inner_text() == "9"

@@ -27,7 +27,7 @@ from sweep.fake_engine import FakeEngine, Tricks, _parse
 
 UNLUCKY_DWELL = 13
 # Drafts accepted per request and verify step.
-ACCEPTED = 1
+ACCEPTED = int(os.environ.get("FAKE_ACCEPTED", "1"))
 
 
 class FakeLive(FakeEngine):

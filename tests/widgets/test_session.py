@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import web
 
+from fakes.fake_server import Behaviour, FakeServer, serving
 from specswitch.config import Rule
 from specswitch.serving import control
 from specswitch.widgets.parameters import PanelState, server_to_start
@@ -28,15 +31,17 @@ def test_an_attached_server_is_watched_loaded_and_left_running() -> None:
     with fake_live(*DYNAMIC_V2) as url:
         source = Attached(url.removeprefix("http://"), SMALL)
         assert session.start(source, None, 2)
-        assert wait_for(lambda: any(s.mode == "speculative" for s in notes.samples))
+        assert wait_for(lambda: any(s.mode == "speculative" and s.running_batch == 2 for s in notes.samples))
         assert source.path == "v2"
         assert source.base == SMALL
-        sample = next(s for s in notes.samples if s.mode == "speculative")
-        assert sample.accept_length == 2.0
+        assert {s.accept_length for s in notes.samples if s.mode == "speculative"} == {2.0}
         session.change_concurrency(8)
-        assert wait_for(lambda: notes.samples[-1].mode == "plain" and notes.samples[-1].running_batch == 8)
-        assert notes.samples[-1].accept_length is None
-        assert (notes.samples[-1].tok_s or 0) > 0
+        assert wait_for(lambda: any(s.running_batch == 8 for s in notes.samples))
+        session.change_rule(Rule(threshold=0))
+        assert wait_for(lambda: any(s.mode == "plain" for s in notes.samples))
+        plain = [s for s in notes.samples if s.mode == "plain"]
+        assert {s.accept_length for s in plain} == {None}
+        assert any((s.tok_s or 0) > 0 for s in plain)
         session.change_rule(Rule(threshold=16, dwell=2, sync="eager"))
         assert wait_for(lambda: notes.samples[-1].mode == "speculative")
         state = control.read_state(url)
@@ -131,6 +136,34 @@ def test_an_attached_server_that_is_not_there_fails_and_says_what_was_asked() ->
     assert session.join(20)
     assert notes.order == ["starting", "failed"]
     assert "127.0.0.1:9/server_info" in notes.phases[-1][1]
+
+
+class StockServer(FakeServer):
+    """An SGLang without Specswitch."""
+
+    async def server_info(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": "0.5.12", "internal_states": [{}]})
+
+
+async def test_a_stock_server_is_named_as_one() -> None:
+    notes = Notes()
+    session = Session(notes, POLL_S)
+    async with serving(StockServer(Behaviour())) as url:
+        session.start(Attached(url, SMALL), None, 0)
+        assert await asyncio.to_thread(session.join, 20)
+    assert notes.order == ["starting", "failed"]
+    assert "stock SGLang" in notes.phases[-1][1]
+    assert "specswitch doctor" in notes.phases[-1][1]
+
+
+def test_a_launched_pair_that_accepts_nothing_is_refused(fake_engines: Path) -> None:
+    odd = SMALL.model_copy(update={"env": ["FAKE_ACCEPTED=0"]})
+    notes = Notes()
+    session = Session(notes, POLL_S)
+    session.start(Launched(server_to_start(odd, PanelState()), odd, "v2"), None, 0)
+    assert session.join(60)
+    assert "probably not the draft of this target" in notes.phases[-1][1]
+    assert servers_left() == []
 
 
 def test_prompts_that_cannot_be_had_cost_the_load_not_the_session(tmp_path: Path) -> None:

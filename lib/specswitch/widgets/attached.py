@@ -31,9 +31,13 @@ def path_of(state: Mapping[str, Any]) -> Kind:
     return "none" if state.get("overlap", True) else "none-sync"
 
 
-def parameters_of(info: Mapping[str, Any], base: SweepParameters) -> SweepParameters:
-    """`base` with what /server_info tells; a value that a sweep cannot take is left as it is in `base`."""
+def parameters_of(
+    info: Mapping[str, Any], state: Mapping[str, Any], base: SweepParameters
+) -> SweepParameters:
+    """`base` with what /server_info and our state in it tell; what a sweep cannot take is left as in `base`."""
     told = {ours: info[theirs] for theirs, ours in NAMES.items() if info.get(theirs) is not None}
+    if state.get("lazy_window") is not None:
+        told["lazy_window"] = state["lazy_window"]
     if told.get("model") == str(pair.target_dir()):
         told.pop("model")
         told.pop("draft", None)

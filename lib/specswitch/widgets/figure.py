@@ -45,7 +45,7 @@ def live_figure() -> go.FigureWidget:
     figure.update_yaxes(title_text="accept length", rangemode="tozero", row=3)
     figure.update_yaxes(title_text="output (tokens/s)", rangemode="tozero", row=4)
     figure.update_xaxes(title_text="time since the start (s)", row=4)
-    frame(figure, WORDS, HEIGHT, showlegend=False, margin={"l": 90, "r": 20, "t": 16, "b": 48})
+    frame(figure, WORDS, HEIGHT, showlegend=False, autosize=True, margin={"l": 90, "r": 20, "t": 16, "b": 48})
     widget = go.FigureWidget(figure)
     widget._config = {**widget._config, **CONFIG}
     return widget

@@ -7,7 +7,6 @@ the session's thread raises is lost: it becomes a message on the panel.
 from __future__ import annotations
 
 import functools
-import html
 import logging
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import ipywidgets as w
 
 from specswitch.load.background import Tally
 from specswitch.sweep.parameters import ParameterError, SweepParameters
+from specswitch.widgets import words
 from specswitch.widgets.batch import as_yaml, command_line
 from specswitch.widgets.controls import LABELS, NARROW, WIDE, RuleControls
 from specswitch.widgets.figure import draw, live_figure
@@ -164,9 +164,9 @@ class Panel:
         self._history.add(sample)
         draw(self.figure, self._history, self._start_s)
         if state is not None:
-            self.now.value = _now(sample, state)
+            self.now.value = words.now(sample, state)
             self._follow(state)
-        self.load.value = _load(tally)
+        self.load.value = words.load(tally)
 
     @told
     def refused(self, reason: str, state: dict[str, Any]) -> None:
@@ -212,7 +212,7 @@ class Panel:
             self.line.value, self.yaml.value = f"# {problem}", ""
 
     def _set_status(self, message: str) -> None:
-        self.status.value = f'<span class="specswitch-status">{html.escape(message)}</span>'
+        self.status.value = words.span("status", message)
 
     def _laid_out(self) -> w.VBox:
         batch = w.Accordion(
@@ -232,27 +232,3 @@ class Panel:
                 batch,
             ]
         )
-
-
-def _now(sample: Sample, state: dict[str, Any]) -> str:
-    """One line: mode and numbers of this moment, the worker, and a batch table where one is in force."""
-    rate = "-" if sample.tok_s is None else f"{sample.tok_s:,.0f}"
-    length = "-" if sample.accept_length is None else f"{sample.accept_length:.2f}"
-    parts = [
-        f"mode {sample.mode or 'idle'}",
-        f"batch {state.get('running_batch')}",
-        f"{rate} tokens/s",
-        f"accept length {length}",
-        f"{state.get('switches') or 0} switches",
-        str(state.get("worker_class")),
-    ]
-    if not state.get("dynamic"):
-        parts.append("stock worker: it has no rule to change")
-    if state.get("ranges"):
-        parts.append(f"speculates at batches {state['ranges']}; moving the threshold replaces this table")
-    return f'<span class="specswitch-now">{html.escape(" · ".join(parts))}</span>'
-
-
-def _load(tally: Tally) -> str:
-    text = f"in flight {tally.in_flight}, finished {tally.finished}, failed {tally.failed}"
-    return f'<span class="specswitch-load">{text}</span>'

@@ -84,11 +84,13 @@ class Launched:
         return self._open_server().url
 
     def open(self) -> None:
-        """Start it and wait until it is ready."""
+        """Start it and wait until it is ready and its draft has been right at least sometimes."""
         if self._cancelled.is_set():
             raise CancelledError("stopped before the start")
         make_folder(self.log_path.parent)
         self._server = launch(self._config, self.log_path, on_process=self._hold)
+        if self._config.path != "none" and not self._config.synthetic:
+            self._server.smoke_accept_length()
 
     def cancel(self) -> None:
         """Stop the process, ready or not."""
@@ -139,7 +141,7 @@ class Attached:
         info = control.server_info(self.url, api_key=self._api_key, timeout_s=LOOK_TIMEOUT_S)
         state = control.state_of(info, self.url)
         self.path = path_of(state)
-        self.base = parameters_of(info, self.base)
+        self.base = parameters_of(info, state, self.base)
 
     def cancel(self) -> None:
         """Nothing here waits for long."""
