@@ -207,6 +207,17 @@ def test_stop_while_it_starts(open_panel: Callable[..., Panel]) -> None:
     assert not panel.start.disabled
 
 
+@pytest.mark.usefixtures("fake_engines")
+def test_a_rule_moved_while_the_server_starts_is_the_one_it_gets(open_panel: Callable[..., Panel]) -> None:
+    slow = SMALL.model_copy(update={"env": ['FAKE_ENGINE={"sloth_s": 2}']})
+    panel = open_panel(base=slow, threshold=3)
+    panel.start.click()
+    panel.rule.threshold.value = 11
+    assert panel.session.phase == "starting"
+    assert wait_for(lambda: shows(panel, THRESHOLD, 11))
+    assert panel.rule.threshold.value == 11
+
+
 def test_impossible_parameters_are_told_and_nothing_starts(open_panel: Callable[..., Panel]) -> None:
     wrong = SMALL.model_copy(update={"model": "/no/such/model", "draft": "/no/such/draft"})
     panel = open_panel(base=wrong)

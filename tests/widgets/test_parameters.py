@@ -114,6 +114,8 @@ def test_a_notebooks_names_are_its_parameters_and_misspelt_ones_are_refused() ->
     assert (asked.url, asked.state().rule.threshold, asked.base.prompt_tokens) == ("http://x", 7, 9)
     with pytest.raises(ParameterError, match="'promt_tokens': did you mean 'prompt_tokens'"):
         LiveParameters.of_namespace({"promt_tokens": 9})
+    with pytest.raises(ParameterError, match=r"'treshold'.*of the live notebook alone: url, path, threshold"):
+        LiveParameters.of_namespace({"treshold": 9})
     with pytest.raises(ParameterError, match="threshold = -1"):
         LiveParameters.of_namespace({"threshold": -1})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def test_of_a_refused_rule_the_reason_and_the_servers_own_rule_are_told() -> Non
         session.join(20)
 
 
+def test_looks_keep_their_pace_however_often_the_rule_is_changed() -> None:
+    notes = Notes()
+    session = Session(notes, 0.4)
+    with fake_live(*DYNAMIC_V2) as url:
+        session.start(Attached(url, SMALL), None, 0)
+        assert wait_for(lambda: notes.samples)
+        for threshold in range(20):
+            session.change_rule(Rule(threshold=threshold, sync="lazy"))
+            time.sleep(0.05)
+        assert wait_for(lambda: control.read_state(url)["threshold"] == 19)
+        session.stop()
+        session.join(20)
+    times = [s.t_s for s in notes.samples]
+    assert min(b - a for a, b in itertools.pairwise(times)) > 0.3
+
+
 @pytest.mark.usefixtures("fake_engines")
 def test_a_launched_server_takes_the_panels_rule_and_is_gone_after_stop() -> None:
     notes = Notes()
@@ -85,6 +102,7 @@ def test_a_launched_server_takes_the_panels_rule_and_is_gone_after_stop() -> Non
     assert not session.stop()
     assert session.join(30)
     assert session.phase == "stopped"
+    assert notes.problems == []
     assert servers_left() == []
 
 

@@ -34,6 +34,7 @@ from specswitch.widgets.session import POLL_S, Phase, Session, in_words
 from specswitch.widgets.sources import Attached, Launched, Source
 
 FULL = w.Layout(width="98%")
+SWITCHED = ("v1", "v2")  # the paths with a rule
 
 
 def told(handler: Callable[..., None]) -> Callable[..., None]:
@@ -115,15 +116,14 @@ class Panel:
 
     @told
     def _start_clicked(self, _: object = None) -> None:
-        attach = self.url.value.strip()
         source: Source
-        if attach:
-            source, rule = Attached(attach, self._asked.base), None
+        if self._attaches:
+            source, rule = Attached(self.url.value.strip(), self._asked.base), None
         else:
             state = PanelState(path=self.path.value, rule=self.rule.rule)
             config = server_to_start(self._asked.base, state)
             source = Launched(config, self._asked.base, self.path.value)
-            rule = state.rule if self.path.value in ("v1", "v2") else None
+            rule = state.rule if self.path.value in SWITCHED else None
         if not self.session.start(source, rule, self.concurrency.value):
             self.messages.add("A server is on already: press Stop first", "warning")
 
@@ -133,7 +133,8 @@ class Panel:
 
     @told
     def _rule_moved(self) -> None:
-        if self.session.phase == "running":
+        launching = self.session.phase == "starting" and not self._attaches and self.path.value in SWITCHED
+        if launching or self.session.phase == "running":
             self.session.change_rule(self.rule.rule)
         self._refresh()
 
@@ -180,6 +181,10 @@ class Panel:
         """Something that does not end the session."""
         self.messages.add(text, "warning")
 
+    @property
+    def _attaches(self) -> bool:
+        return bool(self.url.value.strip())
+
     def _follow(self, state: dict[str, Any]) -> None:
         rule = rule_of(state)
         self.rule.set_enabled(bool(state.get("dynamic")))
@@ -199,11 +204,11 @@ class Panel:
 
     def _refresh(self, _: object = None) -> None:
         """Buttons and the texts for a batch run, as the session and the controls now are."""
-        phase, attach = self.session.phase, bool(self.url.value.strip())
-        self.start.description = "Attach" if attach else "Start"
+        phase = self.session.phase
+        self.start.description = "Attach" if self._attaches else "Start"
         self.start.disabled = phase not in ("stopped", "failed")
         self.stop.disabled = phase not in ("starting", "running")
-        self.path.disabled = attach or self.start.disabled
+        self.path.disabled = self._attaches or self.start.disabled
         self.url.disabled = self.start.disabled
         try:
             asked = self.sweep()

@@ -59,9 +59,12 @@ class LiveParameters(Strict):
         Raises:
             ParameterError: an unknown name or an impossible value.
         """
-        own = {name: namespace[name] for name in cls.model_fields if name in namespace and name != "base"}
+        own = {name: namespace[name] for name in OWN if name in namespace}
         rest = {name: value for name, value in namespace.items() if name not in own}
-        base = SweepParameters.of_namespace(rest)
+        try:
+            base = SweepParameters.of_namespace(rest)
+        except ParameterError as problem:
+            raise ParameterError(f"{problem}; of the live notebook alone: {', '.join(OWN)}") from problem
         try:
             return cls(base=base, **own)
         except ValidationError as problem:
@@ -71,6 +74,9 @@ class LiveParameters(Strict):
         """Where the controls stand at first."""
         rule = Rule(threshold=self.threshold, lazy_window=self.base.lazy_window)
         return PanelState(path=self.path, rule=rule, concurrency=self.concurrency)
+
+
+OWN = tuple(name for name in LiveParameters.model_fields if name != "base")
 
 
 def as_sweep(base: SweepParameters, state: PanelState) -> SweepParameters:

@@ -19,7 +19,6 @@ from typing import Any, Literal, Protocol
 from specswitch.config import Rule
 from specswitch.load.background import Tally
 from specswitch.serving.errors import (
-    PluginMissingError,
     RuleRefusedError,
     ServerUnreachableError,
     ServingError,
@@ -160,31 +159,36 @@ class Session:
             return True
 
     def _watch(self, source: Source, load: HeldLoad, stop: threading.Event) -> None:
+        """Look every `poll_s` seconds; wishes are carried out at once, in between."""
         before: Reading | None = None
-        answered_s = time.monotonic()
+        answered_s = look_s = time.monotonic()
         while not stop.is_set():
             self._wake.clear()
             load.want(self._concurrency)
-            state: dict[str, Any] | None = None
+            reading: Reading | None = None
             try:
                 self._apply(source)
+                if (left_s := look_s - time.monotonic()) > 0:
+                    self._wake.wait(left_s)
+                    continue
+                look_s = time.monotonic() + self._poll_s
                 state = source.state()
-            except PluginMissingError:
-                raise
+                reading = Reading(time.monotonic(), state)
             except ServerUnreachableError as silence:
+                if stop.is_set():
+                    return  # it was taken down under our hands
                 source.raise_if_exited()
                 if time.monotonic() - answered_s > GIVE_UP_S:
                     raise
-                if not stop.is_set():
-                    self._listener.problem(f"The server does not answer: {silence}")
-            now_s = time.monotonic()
-            if state is None:
-                sample = gap(now_s)
+                self._listener.problem(f"The server does not answer: {silence}")
+                look_s = time.monotonic()
+                stop.wait(self._poll_s)
+            if reading is None:
+                self._listener.looked(gap(time.monotonic()), None, load.tally)
             else:
-                reading, answered_s = Reading(now_s, state), now_s
-                sample, before = between(before, reading), reading
-            self._listener.looked(sample, state, load.tally)
-            self._wake.wait(self._poll_s)
+                answered_s = reading.t_s
+                self._listener.looked(between(before, reading), state, load.tally)
+                before = reading
 
     def _apply(self, source: Source) -> None:
         """Bring the server to the rule that was wished for last, if any."""
