@@ -26,7 +26,7 @@ from specswitch.serving.errors import (
 from specswitch.widgets.held_load import HeldLoad, Load, load_for
 from specswitch.widgets.parameters import rule_changes
 from specswitch.widgets.samples import Reading, Sample, between, gap
-from specswitch.widgets.sources import Source
+from specswitch.widgets.sources import CancelledError, Source
 
 Phase = Literal["stopped", "starting", "running", "stopping", "failed"]
 POLL_S = 0.5
@@ -144,6 +144,8 @@ class Session:
                     self._watch(source, load, stop)
         except Exception as error:
             problem = error
+        if stop.is_set() and problem is not None and not isinstance(problem, ServingError | CancelledError):
+            self._listener.problem(in_words(problem))
         if problem is None or stop.is_set():
             self._entered("stopped")
             self._listener.phase("stopped", "Stopped")
