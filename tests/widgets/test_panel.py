@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from specswitch.load.background import Tally
 from specswitch.serving import control
 from specswitch.sweep.given import read_given
 from specswitch.widgets import live
 from specswitch.widgets.panel import Panel
 from specswitch.widgets.parameters import LiveParameters
+from specswitch.widgets.samples import gap
 from widgets.support import DYNAMIC_V2, SMALL, fake_live, kill, servers_left, wait_for
 
 BATCH, THRESHOLD, SHARE, LENGTH, RATE = range(5)
@@ -98,6 +100,18 @@ def test_an_attached_servers_own_rule_is_shown_not_overwritten(
     assert control.read_state(url)["threshold"] == 40
     control.set_rule(url, threshold=6, enable_threshold=None)
     assert wait_for(lambda: panel.rule.threshold.value == 6), "somebody else changed it"
+
+
+def test_a_look_from_before_a_wish_does_not_move_the_control_back(open_panel: Callable[..., Panel]) -> None:
+    panel = open_panel()
+    before = {"dynamic": True, "threshold": 4, "dwell": 1, "sync": "lazy"}
+    panel.looked(gap(0.0), before, Tally())
+    assert panel.rule.threshold.value == 4
+    panel.rule.threshold.value = 9
+    panel.session.change_rule(panel.rule.rule)
+    panel.looked(gap(1.0), {**before, "threshold": 5}, Tally())
+    assert panel.rule.threshold.value == 9
+    assert panel.messages.texts == []
 
 
 def test_a_refused_rule_is_told_and_the_control_goes_back(open_panel: Callable[..., Panel], url: str) -> None:

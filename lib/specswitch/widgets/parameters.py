@@ -108,8 +108,7 @@ def server_to_start(base: SweepParameters, state: PanelState) -> ServerConfig:
         ParameterError: as `as_point`.
     """
     if state.path in ("v1", "v2") and state.rule.threshold is None:
-        rule = Rule(threshold=1, lazy_window=base.lazy_window)
-        state = state.model_copy(update={"rule": rule})
+        state = state.model_copy(update={"rule": Rule(threshold=1)})
     return launch_config(as_point(base, state).server)
 
 

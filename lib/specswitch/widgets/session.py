@@ -104,7 +104,9 @@ class Session:
             self._phase = "stopping"
             self._stop.set()
             self._wake.set()
-            cancel = threading.Thread(target=self._source.cancel, name="specswitch-live-stop", daemon=True)
+            cancel = threading.Thread(
+                target=self._cancel, args=(self._source,), name="specswitch-live-stop", daemon=True
+            )
         self._listener.phase("stopping", "Stopping")
         cancel.start()
         return True
@@ -130,6 +132,12 @@ class Session:
             self._thread.join(timeout_s)
             return not self._thread.is_alive()
         return True
+
+    def _cancel(self, source: Source) -> None:
+        try:
+            source.cancel()
+        except Exception as problem:
+            self._listener.problem(in_words(problem))
 
     def _run(self, source: Source, stop: threading.Event) -> None:
         problem: Exception | None = None
