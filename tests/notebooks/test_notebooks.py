@@ -12,6 +12,7 @@ import pytest
 from specswitch.config import project_root
 from specswitch.sweep.notebook_file import load_template, parameters_cell
 from specswitch.sweep.parameters import SweepParameters
+from specswitch.widgets.parameters import LiveParameters
 
 NOTEBOOKS = sorted((project_root() / "notebooks").glob("*.ipynb"))
 PLAIN = (str, int, float, bool, type(None))
@@ -24,7 +25,7 @@ def code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_notebooks() -> None:
-    assert {p.name for p in NOTEBOOKS} >= {"01-sweep.ipynb", "02-report.ipynb"}
+    assert {p.name for p in NOTEBOOKS} >= {"01-sweep.ipynb", "02-report.ipynb", "04-live.ipynb"}
 
 
 @by_name
@@ -64,3 +65,10 @@ def test_notebooks_are_thin(path: Path) -> None:
 def test_the_sweep_notebook_lists_every_parameter_with_its_default() -> None:
     notebook = load_template(project_root() / "notebooks" / "01-sweep.ipynb")
     assert parameters_cell(notebook) == SweepParameters().model_dump()
+
+
+def test_the_live_notebook_names_parameters_that_exist() -> None:
+    values = parameters_cell(load_template(project_root() / "notebooks" / "04-live.ipynb"))
+    asked = LiveParameters.of_namespace(values)
+    assert (asked.url, asked.path) == (None, "v2")
+    assert asked.base.changed() == {"max_running_requests": 32}, "else the sweep's own defaults"
