@@ -2,6 +2,7 @@
 PYTHON  ?= python3
 PROFILE ?= lean
 VENV    ?= .venv
+WORKERS ?= 2
 BIN      = $(VENV)/bin
 STAMP    = $(VENV)/.ready-$(PROFILE)
 export PYTHONPYCACHEPREFIX =
@@ -13,7 +14,7 @@ report: $(STAMP)
 	$(BIN)/specswitch sweep --out reports/quickstart --resume
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -m "not slow" --durations=15
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=15
 
 # Everything, the long matrices included (hours rather than minutes on two cores).
 test-all: $(STAMP) lint
