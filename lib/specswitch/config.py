@@ -144,12 +144,8 @@ class ServerConfig(Strict):
         return self
 
 
-class Workload(Strict):
-    """What is sent, closed loop: prompts, lengths, sampling, and how long a point lasts.
-
-    Times in seconds. `window_s` is the target length of the steady window (in-flight >= 0.95 of the
-    concurrency); `warmup_s` runs at full concurrency before it and is not counted.
-    """
+class Requests(Strict):
+    """What is sent: prompts, lengths, sampling. `request_timeout_s`: a request that takes longer has failed."""
 
     dataset: str = "pydocs"
     prompt_tokens: Positive = 48
@@ -157,9 +153,18 @@ class Workload(Strict):
     ignore_eos: bool = True
     temperature: Annotated[float, Field(ge=0)] = 0.0
     seed: NonNegative = 1
+    request_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+
+
+class Workload(Requests):
+    """What is sent, closed loop, and how long a point lasts.
+
+    Times in seconds. `window_s` is the target length of the steady window (in-flight >= 0.95 of the
+    concurrency); `warmup_s` runs at full concurrency before it and is not counted.
+    """
+
     warmup_s: Annotated[float, Field(ge=0)] = 1.0
     window_s: Annotated[float, Field(gt=0)] = 4.0
-    request_timeout_s: Annotated[float, Field(gt=0)] = 120.0
 
 
 class Point(Strict):

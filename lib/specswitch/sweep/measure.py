@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specswitch.config import Point
-from specswitch.load.closed_loop import LoadResult, run_sync
+from specswitch.load.closed_loop import run_sync
+from specswitch.load.sender import LoadResult
 from specswitch.load.idle import wait_until_idle
 from specswitch.load.prompts import Prompts
 from specswitch.metrics.records import StepRecord
