@@ -63,6 +63,7 @@ class FakeEngine(FakeServer):
         self.state = _state(flags, tricks)
         self.behaviour.info = self.state
         self._log = None
+        self._last_s = math.nan  # of the step before; nothing after an idle phase
         steps_dir = os.environ.get("SPECSWITCH_STEPS_DIR")
         if steps_dir and not tricks.silent_steps:
             self._log = open(step_log(Path(steps_dir)), "ab", buffering=0)  # noqa: SIM115
@@ -94,6 +95,8 @@ class FakeEngine(FakeServer):
             await asyncio.sleep(STEP_S)
             if self.stats.in_flight:
                 self._step(self.stats.in_flight)
+            else:
+                self._last_s = math.nan
 
     def _step(self, batch: int) -> None:
         state, threshold = self.state, self.state["threshold"]
@@ -102,9 +105,11 @@ class FakeEngine(FakeServer):
         state["mode"] = "speculative" if speculative else "plain"
         state["speculative_steps" if speculative else "plain_steps"] += 1
         accepted = batch if speculative else 0
+        now_s = time.monotonic()
         if self._log is not None:
             row = (batch, int(speculative), 3 * accepted, accepted, batch + accepted, 0, int(switched), 0)
-            self._log.write(RECORD.pack(time.monotonic(), *row, math.nan))
+            self._log.write(RECORD.pack(now_s, *row, (now_s - self._last_s) * 1000))
+        self._last_s = now_s
 
 
 def _state(flags: argparse.Namespace, tricks: Tricks) -> dict[str, Any]:

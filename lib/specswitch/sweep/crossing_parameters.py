@@ -1,0 +1,30 @@
+"""The flat parameters of the crossing notebook: those of every run, and one load shape."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from specswitch.config import Requests, project_root
+from specswitch.load.crossing_plan import CrossingPlan
+from specswitch.load.shapes import parse_shape
+from specswitch.sweep.parameters import RunParameters
+
+
+class CrossingParameters(RunParameters):
+    """Parameters of a crossing run: every arm under one `load` that crosses the threshold.
+
+    `load`: a shape as `load.shapes.parse_shape` reads it; a trace file's relative path begins at the checkout.
+    `measure` false only shows what `out_dir` holds already.
+    """
+
+    NOTEBOOK: ClassVar[str] = "03-crossing.ipynb"
+
+    arms: list[str] = Field(default=["none", "always-v2", "dynamic-v2-t4"])
+    load: str = "square:low=2,high=12,period=4,duration=12"
+    measure: bool = True
+
+    def _plan(self, **common: Any) -> CrossingPlan:
+        shape = parse_shape(self.load, project_root())
+        return CrossingPlan(**common, shape=shape, workload=self._sent(Requests))
