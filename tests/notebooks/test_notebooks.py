@@ -46,7 +46,7 @@ def test_exactly_one_parameters_cell_with_plain_values(path: Path) -> None:
     assert values
     for value in values.values():
         assert isinstance(value, PLAIN) or all(isinstance(v, PLAIN) for v in value)
-    source = "".join(next(c for c in notebook["cells"] if c["metadata"].get("tags"))["source"])
+    source = "".join(next(c for c in code_cells(path) if c["metadata"].get("tags"))["source"])
     statements = [ast.parse(line).body for line in source.splitlines()]
     assert all(len(s) == 1 and isinstance(s[0], ast.Assign) and len(s[0].targets) == 1 for s in statements)
 

@@ -30,7 +30,8 @@ RECOVERY = Words(
     "Accept length in the 1st, 2nd, ... verify step since speculation was resumed, over the accept length of the "
     "arm that always speculates (all of its verify steps, same path, same repeat). At 1 nothing was lost; the "
     f"dashed line is {BACK:g}. Geometric means over repeats with 95% t intervals. Requests that began after the "
-    "resume are in it, too, the more the later the step.",
+    "resume are in it, too, the more the later the step; and accept length changes with the place in an answer, "
+    "which is not the same in both.",
 )
 SWITCH_COST = Words(
     "switch-cost",
@@ -95,7 +96,7 @@ def recovery(seen: Crossing) -> go.Figure | None:
     drawn = [s for s in recovery_series(seen.recovery) if s.drawable]
     if not drawn:
         return None
-    figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, "×")) for s in drawn])
+    figure = go.Figure([line(s, _times, showlegend=True) for s in drawn])
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.add_hline(y=BACK, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(
@@ -115,7 +116,7 @@ def switch_cost(seen: Crossing) -> go.Figure | None:
     named: set[str] = set()
     for col, cell in enumerate(cells, start=1):
         for series in cell:
-            trace = line(series, lambda _, p: interval_text(p, 3, "×"), showlegend=series.name not in named)
+            trace = line(series, _times, showlegend=series.name not in named)
             figure.add_trace(trace, row=1, col=col)
             named.add(series.name)
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
@@ -158,6 +159,10 @@ def change_series(table: pd.DataFrame, to: str) -> list[Series]:
         offsets = tuple(int(o) for o in by_offset)
         found.append(Series(label, label, offsets, tuple(by_offset.values()), frozenset(offsets)))
     return found
+
+
+def _times(_: int, interval: Interval) -> str:
+    return interval_text(interval, 3, "×")
 
 
 def _to_always(rows: pd.DataFrame) -> Interval | None:

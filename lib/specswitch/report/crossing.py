@@ -81,7 +81,9 @@ def speeds(seen: Crossing) -> list[str]:
         if label.startswith("dynamic-"):
             partners.append(f"always-{label.split('-')[1]}")
         against = [_against(seen, label, other) for other in partners if other in labels]
-        sentences.append(f"{label} makes {interval_text(own)} tokens/s{''.join(f', {a}' for a in against)}.")
+        sentences.append(
+            f"{label} makes {interval_text(own, 3, ' tokens/s')}{''.join(f', {a}' for a in against)}."
+        )
     return sentences
 
 
@@ -112,7 +114,7 @@ def costs(seen: Crossing) -> list[str]:
         for key, words in (("to_speculative", "back to speculative steps"), ("to_plain", "to plain steps")):
             cost = _mean(seen, label, f"switch_cost_steps_{key}")
             if cost is not None:
-                parts.append(f"{words} costs {interval_text(cost, 2)} usual steps")
+                parts.append(f"{words} costs {interval_text(cost, 2, ' usual steps')}")
         if parts:
             sentences.append(
                 f"{label}: a change {' and one '.join(parts)} (medians over the changes of a point)."

@@ -20,6 +20,7 @@ from specswitch.results.run import Run
 from specswitch.results.tables import table
 
 CURVE_STEPS = 24
+RATE_SLICES = 60
 RATE_COLUMNS = ("label", "repeat", "t_s", "tok_s")
 RECOVERY_COLUMNS = ("label", "repeat", "step", "num", "den", "always_num", "always_den")
 CHANGE_COLUMNS = ("label", "repeat", "to", "offset", "relative")
@@ -92,7 +93,7 @@ def steps_of(run: Run, label: str, repeat: int | None = None) -> pd.DataFrame:
     return pd.DataFrame(columns=list(STEP_COLUMNS))
 
 
-def rates(run: Run, slices_per_s: float = 4.0) -> pd.DataFrame:
+def rates(run: Run, slices: int = RATE_SLICES) -> pd.DataFrame:
     """Output tokens per second in equal slices of the driven time, by arm and repeat; `t_s`: middle of the slice.
 
     Columns `RATE_COLUMNS`.
@@ -100,7 +101,6 @@ def rates(run: Run, slices_per_s: float = 4.0) -> pd.DataFrame:
     rows = []
     for point in _by_repeat(run):
         start_s, end_s = point["load_started_s"], point["load_ended_s"]
-        slices = max(1, round((end_s - start_s) * slices_per_s))
         counts = per_second(run.requests(point["point_id"]), Window(start_s, end_s), slices)
         width_s = (end_s - start_s) / slices
         rows += [
