@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import pytest
 
-from fakes.fake_server import Behaviour, FakeServer, serving
+from fakes.fake_server import Behaviour, FakeServer, server_process, serving
 from fakes.script import Step as Scripted
 from load.support import NumberedPrompts
 from specswitch.config import Requests
-from specswitch.load.over_time import run_over_time, run_over_time_sync
+from specswitch.load.over_time import run_over_time, run_over_time_sync, warm_up
 from specswitch.load.shapes import Constant, Ramp, Square, Step, Trace
 from specswitch.metrics.window import in_flight_curve
 
@@ -158,6 +158,21 @@ async def test_trouble_in_the_callers_callback_comes_through():
         shape = Constant(rate=20.0, duration_s=60.0)
         with pytest.raises(OSError, match="No space left"):
             await run_over_time(url, NumberedPrompts(), SHORT, shape, on_record=full_disk)
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [(Square(low=1, high=5, period_s=9.0, duration_s=9.0), 5), (Constant(rate=20.0, duration_s=9.0), 20)],
+)
+def test_a_warm_up_lasts_as_long_as_asked_at_the_peak_or_rate_of_the_shape(shape, most):
+    with server_process("--itl-ms", "5") as url:
+        result = warm_up(url, NumberedPrompts(), SHORT, shape, 0.5)
+    assert result.stopped_by == "end"
+    assert max(r.sent_s for r in result.records) < result.started_s + 0.52
+    if isinstance(shape, Square):
+        assert result.in_flight_max == most
+    else:
+        assert len(result.records) == most * 0.5
 
 
 def test_more_slots_than_the_system_allows_are_refused_with_the_cure():

@@ -53,7 +53,7 @@ def write_crossing(
                 assert isinstance(point, CrossingPoint)
                 records, steps = made_up(point)
                 raw = store.write_raw(point.point_id, records, steps)
-                driven = Window(STARTED_S, STARTED_S + point.load_s)
+                driven = Window(STARTED_S, STARTED_S + point.shape.duration_s)
                 row = {
                     "arm": point.arm.mode,
                     "label": point.arm.label,
@@ -78,7 +78,7 @@ def made_up(point: CrossingPoint) -> tuple[list[RequestRecord], list[StepRecord]
     steps: list[StepRecord] = []
     t_s, mode, since = STARTED_S, "speculative", 99
     threshold = point.arm.rule.threshold
-    while t_s < STARTED_S + point.load_s:
+    while t_s < STARTED_S + point.shape.duration_s:
         shape = point.shape
         batch = shape.target(t_s - STARTED_S) if isinstance(shape, SlotShape) else 3
         speculates = point.arm.path != "none" and (threshold is None or batch <= threshold)

@@ -55,6 +55,7 @@ def small_crossing(
     own = {
         "arms": ["none", "always-v2", "dynamic-v2-t2"],
         "load": "square:low=1,high=6,period=0.6,duration=1.5",
+        "warmup_s": 0.0,
     }
     return CrossingParameters.of(_small(out_dir, tricks, {**own, **other}))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_a_dry_run_tells_the_seconds_of_load_and_starts_nothing(tmp_path: Path) 
     assert outcome.exit_code == OK, outcome.message
     assert "6 points, at least 9 s of load, on 3 servers" in outcome.message
     assert not (tmp_path / "run").exists()
+
+
+def test_a_warm_up_is_load_before_the_point_that_leaves_nothing_in_it(tmp_path: Path) -> None:
+    asked = small_crossing(tmp_path / "run", arms=["dynamic-v2-t2"], warmup_s=0.5)
+    started_s = time.monotonic()
+    stored = run(asked)
+    (point,) = stored.points
+    assert asked.plan().point(asked.plan().arms[0], asked.plan().server, 0, 0).load_s == 2.0
+    # Measured from the first prompt on, on a cold cache, and without the steps of the warm-up.
+    assert point["cached_tokens"] == 0
+    assert point["load_started_s"] > started_s + 0.5
+    assert min(s.t_s for s in stored.steps(point["point_id"])) >= point["load_started_s"]
+    assert min(r.request_id for r in stored.requests(point["point_id"])) == 0
 
 
 def test_a_trace_is_part_of_the_plan_so_that_a_changed_file_is_another_measurement(tmp_path: Path) -> None:

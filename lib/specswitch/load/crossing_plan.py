@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from specswitch.config import Arm, NonNegative, Plan, Point, Requests, ServerConfig, Strict, SweepPlan
 from specswitch.load.shapes import Shape, SlotShape
 
+WarmUp = Annotated[float, Field(ge=0)]
+
 
 class CrossingPoint(Strict):
-    """One measured cell: arm x shape x repeat, on one server configuration."""
+    """One measured cell: arm x shape x repeat, on one server configuration.
+
+    `warmup_s`: seconds of load before the measured one, after which the prefix cache is emptied again.
+    """
 
     arm: Arm
     server: ServerConfig
     workload: Requests
     shape: Shape
+    warmup_s: WarmUp
     repeat: NonNegative
 
     @property
@@ -31,8 +38,8 @@ class CrossingPoint(Strict):
 
     @property
     def load_s(self) -> float:
-        """Seconds of load, the drain not counted."""
-        return self.shape.duration_s
+        """Seconds of load at least, the drain not counted."""
+        return self.warmup_s + self.shape.duration_s
 
     @property
     def point_id(self) -> str:
@@ -45,6 +52,7 @@ class CrossingPlan(Plan):
     """A whole crossing run: arms x one shape x repeats, the same prompts for every arm of a repeat."""
 
     shape: Shape
+    warmup_s: WarmUp = 1.0
     workload: Requests = Requests()
 
     @model_validator(mode="after")
@@ -64,7 +72,12 @@ class CrossingPlan(Plan):
     def point(self, arm: Arm, server: ServerConfig, at: int, repeat: int) -> CrossingPoint:
         """The point of `arm` under `loads[at]`."""
         return CrossingPoint(
-            arm=arm, server=server, workload=self.workload, shape=self.loads[at], repeat=repeat
+            arm=arm,
+            server=server,
+            workload=self.workload,
+            shape=self.loads[at],
+            warmup_s=self.warmup_s,
+            repeat=repeat,
         )
 
 

@@ -25,7 +25,7 @@ from specswitch.load.sender import (
     StoppedBy,
     check_concurrency,
 )
-from specswitch.load.shapes import ArrivalShape, SlotShape
+from specswitch.load.shapes import ArrivalShape, Constant, SlotShape, Step
 
 
 async def run_over_time(
@@ -82,6 +82,28 @@ def run_over_time_sync(
         lambda: run_over_time(url, prompts, asked, shape, repeat=repeat, on_record=on_record, stop=halt),
         on_interrupt=halt.set,
     )
+
+
+def warm_up(
+    url: str,
+    prompts: PromptSource,
+    asked: Requests,
+    shape: SlotShape | ArrivalShape,
+    seconds: float,
+    *,
+    stop: threading.Event | None = None,
+) -> LoadResult:
+    """Drive the server for `seconds` before the real load: at the peak, or the mean rate, of `shape`.
+
+    A server's first steps at a batch size are slower than the later ones. Blocks until all is drained.
+    """
+    warm: SlotShape | ArrivalShape
+    if isinstance(shape, SlotShape):
+        # Full from the start; the end is where the step would be.
+        warm = Step(before=shape.peak, after=0, at_s=seconds, duration_s=seconds + TICK_S)
+    else:
+        warm = Constant(rate=len(shape.arrivals()) / shape.duration_s, duration_s=seconds)
+    return run_over_time_sync(url, prompts, asked, warm, stop=stop)
 
 
 class _Slots:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ class CrossingParameters(RunParameters):
     """Parameters of a crossing run: every arm under one `load` that crosses the threshold.
 
     `load`: a shape as `load.shapes.parse_shape` reads it; a trace file's relative path begins at the checkout.
+    `warmup_s`: seconds of load before each point, at the most that the shape asks for, not measured.
     `measure` false only shows what `out_dir` holds already.
     """
 
@@ -23,8 +24,9 @@ class CrossingParameters(RunParameters):
 
     arms: list[str] = Field(default=["none", "always-v2", "dynamic-v2-t4"])
     load: str = "square:low=2,high=12,period=4,duration=12"
+    warmup_s: Annotated[float, Field(ge=0)] = 1.0
     measure: bool = True
 
     def _plan(self, **common: Any) -> CrossingPlan:
         shape = parse_shape(self.load, project_root())
-        return CrossingPlan(**common, shape=shape, workload=self._sent(Requests))
+        return CrossingPlan(**common, shape=shape, warmup_s=self.warmup_s, workload=self._sent(Requests))

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from specswitch.config import Point
 from specswitch.load.closed_loop import run_sync
-from specswitch.load.crossing_plan import AnyPoint
+from specswitch.load.crossing_plan import AnyPoint, CrossingPoint
 from specswitch.load.idle import wait_until_idle
-from specswitch.load.over_time import run_over_time_sync
+from specswitch.load.over_time import run_over_time_sync, warm_up
 from specswitch.load.prompts import Prompts
 from specswitch.load.sender import LoadResult
 from specswitch.metrics.records import StepRecord
@@ -85,6 +85,10 @@ def measure(
     server.flush()
     if point.server.rule.threshold is not None:
         server.set_rule(**rule_changes(point))
+    if isinstance(point, CrossingPoint) and point.warmup_s:
+        warm_up(server.url, prompts, point.workload, point.shape, point.warmup_s, stop=stop)
+        wait_until_idle(server.url, IDLE_WAIT_S)
+        server.flush()
     identity = identity_row(point, server.state())
     load = drive(server.url, point, prompts, stop)
     if load.stopped_by == "stop":
