@@ -205,6 +205,20 @@ class Plan(Strict):
             raise ValueError(f"the same arm twice: {labels}")
         return self
 
+    @model_validator(mode="after")
+    def _sync_named_by_all_or_none(self) -> Self:
+        """Arms of one path share a server, which keeps the sync rule that was set last."""
+        for path in ("v1", "v2"):
+            switchable = [a for a in self.arms if a.path == path and a.rule.threshold is not None]
+            open_ = [a.label for a in switchable if a.rule.sync is None]
+            named = [a.label for a in switchable if a.rule.sync is not None]
+            if open_ and named:
+                raise ValueError(
+                    f"arms {', '.join(open_)} leave the sync rule open while {', '.join(named)} set it on the same "
+                    f"server: name it in all, e.g. {open_[0]}-lazy"
+                )
+        return self
+
 
 class SweepPlan(Plan):
     """A whole sweep: arms x concurrencies x repeats."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from report.pages import figures_of
 from results.crossing_runs import write_crossing
+from specswitch.report import build
 from specswitch.report import crossing as words
 from specswitch.results import read_run
 from specswitch.results.crossing import crossing
@@ -66,7 +68,20 @@ def test_the_arms_table_has_a_dash_where_there_is_no_number(run):
 
 
 def test_a_run_without_points_says_so(tmp_path: Path):
-    run = read_run(write_crossing(tmp_path / "run", finish=False))
+    run = read_run(write_crossing(tmp_path / "run", fail_after=0))
     seen = crossing(run)
     assert words.summary(run, seen) == ["0 of 6 planned points finished; no request failed in them."]
     assert words.arms(seen).count("0 of 2") == 3
+
+
+def test_a_failed_run_has_a_page_of_what_was_finished_under_a_banner(tmp_path: Path):
+    page = build(write_crossing(tmp_path / "run", fail_after=2)).read_text(encoding="utf-8")
+    assert "<title>FAILED: Specswitch crossing, tiny-target" in page
+    assert "the server died" in page
+    assert "2 of 6 points" in page
+    # none and always-v2 were measured, the dynamic arm was not: no switch, no recovery.
+    assert figures_of(page) == ["timeline", "rates"]
+    assert "it needs an arm that resumed" in page
+    # What speaks to whoever runs the notebook is not on the page.
+    assert "In batch" not in page
+    assert "trace:file" not in page

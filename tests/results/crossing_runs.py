@@ -33,9 +33,13 @@ def accept_length_of(label: str, step: int) -> float:
 
 
 def write_crossing(
-    folder: Path, labels: tuple[str, ...] = ARMS, load: str = LOAD, repeats: int = 2, finish: bool = True
+    folder: Path,
+    labels: tuple[str, ...] = ARMS,
+    load: str = LOAD,
+    repeats: int = 2,
+    fail_after: int | None = None,
 ) -> Path:
-    """A run in `folder`; without `finish` it failed before its first point."""
+    """A run in `folder`; `fail_after` ends it with an error after so many points."""
     plan = CrossingPlan(
         model=MODEL,
         draft=DRAFT,
@@ -47,9 +51,9 @@ def write_crossing(
     points = grid.points(plan)
     try:
         with open_store(folder, RunRequest(plan, points)) as store:
-            if not finish:
-                raise StoppedEarlyError("the server died")
-            for point in points:
+            for done, point in enumerate(points):
+                if done == fail_after:
+                    raise StoppedEarlyError("the server died")
                 assert isinstance(point, CrossingPoint)
                 records, steps = made_up(point)
                 raw = store.write_raw(point.point_id, records, steps)

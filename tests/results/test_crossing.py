@@ -77,7 +77,7 @@ def test_the_timeline_is_that_of_the_dynamic_arm_and_changes_are_its_own(run):
 
 
 def test_a_run_without_points_gives_empty_tables(tmp_path: Path):
-    seen = crossing(read_run(write_crossing(tmp_path / "run", finish=False)))
+    seen = crossing(read_run(write_crossing(tmp_path / "run", fail_after=0)))
     assert seen.shown is None
     assert seen.steps.empty
     assert seen.rates.empty

@@ -30,6 +30,10 @@ def test_the_defaults_make_a_plan_that_crosses_its_threshold() -> None:
         (("window_s", "2"), "unknown parameter 'window_s'"),
         (("lod", "x"), "did you mean 'load'"),
         (("arms", "none,none"), "the same arm twice"),
+        (
+            ("arms", "dynamic-v2-t4,dynamic-v2-t4-stale"),
+            "dynamic-v2-t4 leave the sync rule open .*dynamic-v2-t4-lazy",
+        ),
         (("measure", "perhaps"), "measure = 'perhaps'"),
     ],
     ids=str,
