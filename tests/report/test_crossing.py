@@ -67,6 +67,13 @@ def test_the_arms_table_has_a_dash_where_there_is_no_number(run):
     assert "2 of 2" in none
 
 
+def test_a_client_that_came_late_is_flagged(run):
+    seen = crossing(run)
+    late = replace(seen, points=seen.points.assign(queue_delay_ms_whole_run_p99=80.0))
+    assert not any(s.startswith("Flagged") for s in words.summary(run, seen))
+    assert "Flagged late client (6 of 6 points): " in words.summary(run, late)[-2]
+
+
 def test_a_run_without_points_says_so(tmp_path: Path):
     run = read_run(write_crossing(tmp_path / "run", fail_after=0))
     seen = crossing(run)

@@ -15,6 +15,7 @@ from specswitch.plots.figure import interval_text, number
 from specswitch.plots.grid import exists, positive_ratio
 from specswitch.plots.throughput import baseline_of
 from specswitch.report.findings import VERDICTS
+from specswitch.report.flags import warnings
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.overview import arm_in_words, model_names, state
 from specswitch.report.scrub import scrub
@@ -66,7 +67,8 @@ def lede(run: Run, seen: Crossing) -> str:
 
 def summary(run: Run, seen: Crossing) -> list[str]:
     """What the run shows, in sentences, the state of the run itself last."""
-    return [scrub(s) for s in [*speeds(seen), *recoveries(seen), *costs(seen), state(run, seen.points)]]
+    found = [*speeds(seen), *recoveries(seen), *costs(seen), *warnings(seen.points)]
+    return [scrub(s) for s in [*found, state(run, seen.points)]]
 
 
 def speeds(seen: Crossing) -> list[str]:
