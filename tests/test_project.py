@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -89,3 +90,36 @@ def test_readme_has_a_line_for_every_module() -> None:
         str(p.relative_to(LIB)) for p in modules if p.name != "__init__.py" and f"`{p.name}`" not in readme
     ]
     assert missing == []
+
+
+def _field_cases() -> dict[str, list[Path]]:
+    """Test files by number of the field case, as the page lists them."""
+    found = {}
+    for row in _lines(ROOT / "docs/field-cases.md"):
+        cells = row.split("|")
+        if re.fullmatch(r" [ABC]\d+ ", cells[1] if len(cells) > 4 else ""):
+            folder, files = "", []
+            for name in re.findall(r"`([\w/]+)`", cells[4]):
+                folder = name.rpartition("/")[0] or folder
+                files.append(ROOT / "tests" / folder / f"{name.rpartition('/')[2]}.py")
+            found[cells[1].strip()] = files
+    return found
+
+
+def test_every_field_case_on_the_page_is_named_by_the_tests_it_lists() -> None:
+    cases = _field_cases()
+    assert len(cases) >= 38
+    for case, files in cases.items():
+        assert files, case
+        for file in files:
+            text = file.read_text(encoding="utf-8")
+            assert re.search(rf"\b{case}\b|_{case.lower()}_", text), f"{file.name} does not name {case}"
+
+
+def test_every_field_case_that_a_test_names_is_on_the_page() -> None:
+    told = set(_field_cases())
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        text = file.read_text(encoding="utf-8")
+        named = re.findall(r"[Ff]ield cases? ([ABC]\d+)", text)
+        named += [n.upper() for n in re.findall(r"def test_([abc]\d+)_", text)]
+        assert set(named) <= told, file.name

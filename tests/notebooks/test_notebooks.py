@@ -13,6 +13,7 @@ from specswitch.config import project_root
 from specswitch.sweep.crossing_parameters import CrossingParameters
 from specswitch.sweep.notebook_file import load_template, parameters_cell
 from specswitch.sweep.parameters import RunParameters, SweepParameters
+from specswitch.widgets.parameters import LiveParameters
 
 NOTEBOOKS = sorted((project_root() / "notebooks").glob("*.ipynb"))
 PLAIN = (str, int, float, bool, type(None))
@@ -25,7 +26,8 @@ def code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_notebooks() -> None:
-    assert {p.name for p in NOTEBOOKS} >= {"01-sweep.ipynb", "02-report.ipynb", "03-crossing.ipynb"}
+    names = {"01-sweep.ipynb", "02-report.ipynb", "03-crossing.ipynb", "04-live.ipynb"}
+    assert {p.name for p in NOTEBOOKS} >= names
 
 
 @by_name
@@ -66,3 +68,10 @@ def test_notebooks_are_thin(path: Path) -> None:
 def test_a_measuring_notebook_lists_every_parameter_with_its_default(kind: type[RunParameters]) -> None:
     notebook = load_template(project_root() / "notebooks" / kind.NOTEBOOK)
     assert parameters_cell(notebook) == kind.of({}).model_dump()
+
+
+def test_the_live_notebook_names_parameters_that_exist() -> None:
+    values = parameters_cell(load_template(project_root() / "notebooks" / "04-live.ipynb"))
+    asked = LiveParameters.of_namespace(values)
+    assert (asked.url, asked.path) == (None, "v2")
+    assert asked.base.changed() == {"max_running_requests": 32}, "else the sweep's own defaults"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from specswitch.config import ServerConfig
 from specswitch.load.crossing_plan import CrossingPlan, CrossingPoint
-from specswitch.load.shapes import SlotShape, parse_shape
+from specswitch.load.shape_text import parse_shape
+from specswitch.load.shapes import SlotShape
 from specswitch.metrics.crossing import crossing_metrics
 from specswitch.metrics.records import RequestRecord, StepRecord
 from specswitch.metrics.window import Window

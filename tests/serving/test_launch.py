@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,6 +96,22 @@ def test_a_server_that_never_gets_ready_ends_at_the_timeout(config: ServerConfig
     with pytest.raises(errors.ReadyTimeoutError, match="within 4 s"):
         launch(changed(config, env=env, ready_timeout_s=4.0), tmp_path / "server.log")
     assert 4 <= time.monotonic() - begun < 20
+    assert not runs(read_pid(pid_file))
+
+
+def test_a_launch_can_be_stopped_from_another_thread_while_it_waits(
+    config: ServerConfig, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "helper"
+    env = {"FAKE_READY_AFTER_S": "600", "FAKE_GRANDCHILD": str(pid_file)}
+    begun = time.monotonic()
+    with pytest.raises(errors.ServerExitedError, match="before it was ready"):
+        launch(
+            changed(config, env=env),
+            tmp_path / "server.log",
+            on_process=lambda process: threading.Timer(2.0, process.stop).start(),
+        )
+    assert time.monotonic() - begun < 30
     assert not runs(read_pid(pid_file))
 
 

@@ -5,7 +5,9 @@ Works with any URL, launched by us or not. Proxies from the environment are igno
 
 from __future__ import annotations
 
+import functools
 import itertools
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -123,13 +125,21 @@ def _request(
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        with httpx.Client(trust_env=False, timeout=timeout_s, headers=headers) as client:
+        with httpx.Client(
+            trust_env=False, timeout=timeout_s, headers=headers, verify=_certificates()
+        ) as client:
             answer = client.request(method, url.rstrip("/") + path, **kwargs)
     except (httpx.HTTPError, httpx.InvalidURL) as e:
         raise ServerUnreachableError(f"{method} {url}{path}: {e or type(e).__name__}") from e
     if answer.status_code != httpx.codes.OK:
         raise ServerUnreachableError(f"{method} {url}{path}: HTTP {answer.status_code}: {answer.text[:300]}")
     return answer
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes longer than a request to a server on this machine."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _json(answer: httpx.Response) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -100,13 +101,21 @@ class Server:
         self.close()
 
 
-def launch(cfg: ServerConfig, log_path: Path, *, steps_dir: Path | None = None) -> Server:
+def launch(
+    cfg: ServerConfig,
+    log_path: Path,
+    *,
+    steps_dir: Path | None = None,
+    on_process: Callable[[ServerProcess], object] | None = None,
+) -> Server:
     """Start the server that `cfg` describes and wait until it is ready. It ends with the object returned.
 
     Args:
         cfg: the configuration; everything about it is checked before anything is started.
         log_path: file for the output of all its processes; appended to.
         steps_dir: directory for the per-step records; None for none.
+        on_process: gets the process as soon as there is one. Stopping it, from any thread, ends the wait with
+            ServerExitedError.
 
     Raises:
         PreflightError: something asked for cannot work; nothing was started.
@@ -114,10 +123,12 @@ def launch(cfg: ServerConfig, log_path: Path, *, steps_dir: Path | None = None) 
         IdentityError: another path, worker or rule than asked; nothing is left running.
     """
     spec = spec_from_config(cfg, log_path, steps_dir)
-    return start(spec, log_path)
+    return start(spec, log_path, on_process)
 
 
-def start(spec: LaunchSpec, log_path: Path | None) -> Server:
+def start(
+    spec: LaunchSpec, log_path: Path | None, on_process: Callable[[ServerProcess], object] | None = None
+) -> Server:
     """Start what `spec` says and wait until it is ready. Raises as `launch`, but for PreflightError."""
     killed = leftovers.clean()
     if killed:
@@ -126,6 +137,8 @@ def start(spec: LaunchSpec, log_path: Path | None) -> Server:
     process = ServerProcess(spec.argv, spec.environment.values, log_path, spec.expected.nonce)
     with contextlib.ExitStack() as undo:
         undo.callback(process.stop)
+        if on_process is not None:
+            on_process(process)
         identity = readiness.wait_until_ready(
             process, spec.url, spec.expected, spec.ready_timeout_s, spec.api_key
         )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from specswitch.config import Requests, project_root
 from specswitch.load.crossing_plan import CrossingPlan
-from specswitch.load.shapes import parse_shape
+from specswitch.load.shape_text import parse_shape
 from specswitch.sweep.parameters import RunParameters
 
 
 class CrossingParameters(RunParameters):
     """Parameters of a crossing run: every arm under one `load` that crosses the threshold.
 
-    `load`: a shape as `load.shapes.parse_shape` reads it; a trace file's relative path begins at the checkout.
+    `load`: a shape as `load.shape_text.parse_shape` reads it; a trace file's relative path begins at the checkout.
     `warmup_s`: seconds of load before each point, at the most that the shape asks for, not measured.
     `measure` false only shows what `out_dir` holds already.
     """
@@ -27,6 +27,13 @@ class CrossingParameters(RunParameters):
     warmup_s: Annotated[float, Field(ge=0)] = 1.0
     measure: bool = True
 
-    def _plan(self, **common: Any) -> CrossingPlan:
-        shape = parse_shape(self.load, project_root())
-        return CrossingPlan(**common, shape=shape, warmup_s=self.warmup_s, workload=self._sent(Requests))
+    def plan(self) -> CrossingPlan:
+        """The run that these parameters describe. Raises ParameterError when they contradict each other."""
+        return self._planned(
+            lambda **common: CrossingPlan(
+                **common,
+                shape=parse_shape(self.load, project_root()),
+                warmup_s=self.warmup_s,
+                workload=self._sent(Requests),
+            )
+        )

@@ -7,22 +7,30 @@ concurrency, and who goes first rotates with the repeat and the concurrency.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
-from specswitch.config import Arm, Plan, Rule, ServerConfig
-from specswitch.load.crossing_plan import AnyPlan, AnyPoint
+from specswitch.config import Arm, Plan, Point, Rule, ServerConfig, SweepPlan
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint, CrossingPlan, CrossingPoint
 
 Hold = Literal["all", "one"]
 T = TypeVar("T")
 
 
-def points(plan: AnyPlan, hold: Hold = "all") -> list[AnyPoint]:
+@overload
+def points(plan: SweepPlan, hold: Hold = "all") -> list[Point]: ...
+
+
+@overload
+def points(plan: CrossingPlan, hold: Hold = "all") -> list[CrossingPoint]: ...
+
+
+def points(plan: AnyPlan, hold: Hold = "all") -> list[Point] | list[CrossingPoint]:
     """Every point of the plan, once, in order.
 
     A load is a concurrency or a shape. `all`: repeat, load, arm (rotated). `one`, where only one server is
     up: repeat, server (rotated), load, arm (rotated), so that each server is started once per repeat.
     """
-    ordered: list[AnyPoint] = []
+    ordered: list[Any] = []
     for repeat in range(plan.repeats):
         for arms in _groups(plan, hold, repeat):
             for at in range(len(plan.loads)):

@@ -96,7 +96,7 @@ def measure(
     wait_until_idle(server.url, IDLE_WAIT_S)
     after = server.state()
     check_rule(point, after)
-    steps = complete_steps(steps_dir, after, load)
+    steps = complete_steps(steps_dir, after, load.started_s, load.ended_s)
     return Measured(load, tuple(steps), identity)
 
 
@@ -118,8 +118,10 @@ def rule_changes(point: AnyPoint) -> dict[str, Any]:
     return changes if rule.sync is None else {**changes, "sync": rule.sync}
 
 
-def complete_steps(steps_dir: Path, state: Mapping[str, Any], load: LoadResult) -> list[StepRecord]:
-    """The engine's steps during the load, once its log holds every step that it counts.
+def complete_steps(
+    steps_dir: Path, state: Mapping[str, Any], start_s: float, end_s: float
+) -> list[StepRecord]:
+    """The engine's steps in [start_s, end_s), once its log holds every step that it counts in `state`.
 
     Raises:
         StepLogError: the log stays behind the engine's own count.
@@ -134,4 +136,4 @@ def complete_steps(steps_dir: Path, state: Mapping[str, Any], load: LoadResult) 
                 "is the disk full, or was the log removed?"
             )
         time.sleep(0.05)
-    return read_steps(log, load.started_s, load.ended_s) if log.exists() else []
+    return read_steps(log, start_s, end_s) if log.exists() else []

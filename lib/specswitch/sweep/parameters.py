@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -26,7 +26,7 @@ from specswitch.config import (
     Workload,
     project_root,
 )
-from specswitch.load.crossing_plan import AnyPlan
+from specswitch.load.crossing_plan import AnyPlan, CrossingPlan
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
 from specswitch.sweep.explain import explain
@@ -36,6 +36,7 @@ from specswitch.sweep.grid import Hold, launch_configs, points
 CPU_SERVER_BYTES = 5 * 2**29
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
+PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
 # What a notebook's namespace holds besides the user's own plain values.
 _NOT_PARAMETERS = ("In", "Out")
 
@@ -168,9 +169,13 @@ class RunParameters(Strict):
         Raises:
             ParameterError: they contradict each other, e.g. a concurrency above max_running_requests.
         """
+        raise NotImplementedError
+
+    def _planned(self, make: Callable[..., PlanOf]) -> PlanOf:
+        """What `make` makes of the entries of `config.Plan`, checked. Raises as `plan`."""
         model, draft = self._pair()
         try:
-            plan = self._plan(
+            plan = make(
                 model=model,
                 draft=draft,
                 arms=tuple(parse_arm(label, self.lazy_window) for label in self.arms),
@@ -183,10 +188,6 @@ class RunParameters(Strict):
             raise ParameterError(explain(problem)) from problem
         except (ValueError, FileNotFoundError) as problem:
             raise ParameterError(str(problem)) from problem
-
-    def _plan(self, **common: Any) -> AnyPlan:
-        """The plan with the entries of `config.Plan` given, the rest from the parameters."""
-        raise NotImplementedError
 
     def _pair(self) -> tuple[str, str]:
         if (self.model is None) != (self.draft is None):
@@ -236,5 +237,10 @@ class SweepParameters(RunParameters):
     warmup_s: Annotated[float, Field(ge=0)] = 0.5
     window_s: Seconds = 2.0
 
-    def _plan(self, **common: Any) -> SweepPlan:
-        return SweepPlan(**common, concurrencies=tuple(self.concurrencies), workload=self._sent(Workload))
+    def plan(self) -> SweepPlan:
+        """The sweep that these parameters describe. Raises ParameterError when they contradict each other."""
+        return self._planned(
+            lambda **common: SweepPlan(
+                **common, concurrencies=tuple(self.concurrencies), workload=self._sent(Workload)
+            )
+        )

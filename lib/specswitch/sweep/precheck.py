@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from specswitch.sweep.prompting import prompts_of
 class Checked:
     """A run that can begin: its points in order, its servers and their commands, its first prompts."""
 
-    points: list[AnyPoint]
+    points: Sequence[AnyPoint]
     servers: list[ServerConfig]
     commands: list[list[str]]
     prompts: Prompts

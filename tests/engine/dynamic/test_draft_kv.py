@@ -169,7 +169,7 @@ def stock_turns(pair: Pair) -> Callable[[str, int], tuple[Turns, Turns]]:
 def test_prefix_cache_hit_on_text_made_while_off(
     pair: Pair, stock_turns: Callable, path: str, page: int, sync: str
 ) -> None:
-    """Half of the first turn ends off, half on. A hit never reaches a position without draft KV, at the price of
+    """Field case A19. Half of the first turn ends off, half on. A hit never reaches a position without draft KV, at the price of
     the tokens still owed: at most the window (and the rest of a page) per finished request."""
     with_cache, alone = stock_turns(path, page)
     turns = runs.in_child(two_turns, path, pair, runs.options(4, sync, page=page))

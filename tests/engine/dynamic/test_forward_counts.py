@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 from collections import Counter
@@ -56,6 +57,7 @@ def hundred_plain_steps(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Co
 @pytest.mark.parametrize("sync", ["lazy", "eager", "stale"])
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str) -> None:
+    """Field case A7: off runs neither drafts nor a verify."""
     forwards, plain, speculative = runs.in_child(hundred_plain_steps, path, pair, runs.options(4, sync))
     assert (plain, speculative) == (STEPS, 0)
     target = {key: n for key, n in forwards.items() if key[0] == "target"}
@@ -98,3 +100,33 @@ def test_resuming_costs_one_draft_extend_over_everything_pending(pair: Pair, pat
     assert [(f[0], f[1]) for f in first[1:3]] == [("draft", "DECODE")] * 2
     assert verify[:4] == ("target", "TARGET_VERIFY", 3, 12)
     assert [(f[0], f[1]) for f in second[:2]] == [("draft", "DECODE")] * 2, "the next one only speculates"
+
+
+def held_bytes(path: str, pair: Pair, opts: dict[str, Any]) -> list[int]:
+    """Bytes of all tensors alive after each of four rounds of off tokens, the cache flushed in between."""
+    import torch
+
+    engine = Engine(path, *pair, **opts)
+    found = []
+    for round_ in range(4):
+        rng = random.Random(round_)
+        prompts = [loads.prompt(rng, 20) for _ in range(BATCH)]
+        engine.generate(prompts, {"max_new_tokens": 150, "ignore_eos": True})
+        assert engine.flush()
+        engine.requests.clear()  # the test's own hold on finished requests
+        engine.outbox.clear()
+        gc.collect()
+        storages = {
+            t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
+            for t in gc.get_objects()
+            if isinstance(t, torch.Tensor)
+        }
+        found.append(sum(storages.values()))
+    return found
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_memory_is_flat_over_rounds_of_plain_steps(pair: Pair, path: str) -> None:
+    """Field case A7: hidden states of plain steps are not kept for ever."""
+    _, second, _, fourth = runs.in_child(held_bytes, path, pair, runs.options(0, "lazy"))
+    assert abs(fourth - second) < 2**12, (second, fourth)

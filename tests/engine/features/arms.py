@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.engine.children import in_process
-from tests.engine.harness import Engine
+from engine.children import in_process
+from engine.harness import Engine
 
 STRICT = {"SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1"}
 MODES = ("always", "off", "flip")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.engine.cpu.random_pair import make_random_pair
-from tests.engine.features.arms import Pair
+
+from engine.cpu.random_pair import make_random_pair
+from engine.features.arms import Pair
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,9 +6,10 @@ import functools
 from typing import Any
 
 import pytest
-from tests.engine.children import in_process
-from tests.engine.features.arms import STRICT, Client, Pair, plain_server, prompt, run_modes, set_rule
-from tests.engine.harness import Engine
+
+from engine.children import in_process
+from engine.features.arms import STRICT, Client, Pair, plain_server, prompt, run_modes, set_rule
+from engine.harness import Engine
 
 CONTRACT = {  # design, section 5: what /server_info tells
     *("version", "path", "worker_class", "threshold", "enable_threshold", "dwell", "sync", "mode"),

@@ -6,8 +6,9 @@ import functools
 from typing import Any
 
 import pytest
-from tests.engine.children import in_process
-from tests.engine.features.arms import (
+
+from engine.children import in_process
+from engine.features.arms import (
     STRICT,
     Client,
     Pair,
@@ -15,7 +16,7 @@ from tests.engine.features.arms import (
     prompt,
     run_modes,
 )
-from tests.engine.harness import Engine
+from engine.harness import Engine
 
 THRESHOLD = 4
 

@@ -6,7 +6,8 @@ import json
 import re
 
 import pytest
-from tests.engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 SCHEMA = {
     "type": "object",

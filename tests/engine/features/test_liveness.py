@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.engine.children import in_process
-from tests.engine.features.arms import Pair
-from tests.engine.harness import _argv, _default_options
+
+from engine.children import in_process
+from engine.features.arms import Pair
+from engine.harness import _argv, _default_options
 
 
 def wrong_version() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 WANTED = [5, 77]
 

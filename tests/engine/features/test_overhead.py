@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.engine.children import in_process
+from engine.children import in_process
 
 SHORT_STEP_US = 2000.0  # shorter than any decode step seen, so the share is an upper bound
 ALLOWED = 0.005

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.cpu.random_pair import EOS
-from tests.engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.cpu.random_pair import EOS
+from engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 # These make the random model repeat itself: the penalties then decide which favourite comes next.
 FAVOURITES = {str(token): 20.0 for token in range(100, 112)}

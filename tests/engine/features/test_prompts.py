@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.features.arms import MODES, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 CHUNK = 64
 CONTEXT = 256

@@ -8,9 +8,10 @@ import io
 from typing import Any
 
 import pytest
-from tests.engine.children import in_process
-from tests.engine.features.arms import Pair
-from tests.engine.harness import _argv, _default_options
+
+from engine.children import in_process
+from engine.features.arms import Pair
+from engine.harness import _argv, _default_options
 
 RULE = {"speculative_disable_batch_threshold": 4}
 CASES: dict[str, tuple[dict[str, Any], str | None]] = {

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.engine.features.arms import MODES, Client, Pair, prompt, run_modes
+
+from engine.features.arms import MODES, Client, Pair, prompt, run_modes
 
 DRAFT_TOKENS = 4
 

@@ -12,8 +12,9 @@ from collections import Counter
 
 import pytest
 from scipy import stats
-from tests.engine.cpu.random_pair import VOCAB
-from tests.engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.cpu.random_pair import VOCAB
+from engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 HOT = {"temperature": 6.0, "ignore_eos": True, "max_new_tokens": 24}
 TOP_K, TOP_P, MIN_P = 5, 0.6, 0.1

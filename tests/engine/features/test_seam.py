@@ -8,8 +8,8 @@ import importlib.metadata
 from pathlib import Path
 
 import pytest
-from tests.engine.children import in_process
 
+from engine.children import in_process
 from specswitch.engine import seam
 
 ENGINE = Path(seam.__file__).parent

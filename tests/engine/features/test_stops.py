@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 import pytest
-from tests.engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
+
+from engine.features.arms import MODES, Answer, Client, Outcome, Pair, plain_server, prompt, run_modes
 
 PROMPTS = [prompt(i, 4 + i) for i in range(14)]
 FREE = {"max_new_tokens": 40, "ignore_eos": True}

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.engine.features.arms import Client, Pair, plain_server, prompt
 
+from engine.features.arms import Client, Pair, plain_server, prompt
 from specswitch.config import Rule, ServerConfig
 from specswitch.serving.launch import Server, launch
 

@@ -1,0 +1,91 @@
+"""`specswitch calibrate` on a scripted server whose step times are known, and on the real engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from specswitch.calibration.outcome import OTHER_LENGTHS
+from specswitch.cli import main
+from specswitch.engine.policy import load_batch_table
+from sweep.support import servers_left, use_fake_engines
+
+SMALL = ["-p", "concurrencies", "1,2,4,8", "-p", "repeats", "2", "-p", "prompt_tokens", "8"]
+
+
+def calibrate(out: Path, *more: str):
+    return CliRunner().invoke(main, ["calibrate", "--out", str(out), *SMALL, *more])
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_fake_engines(monkeypatch)
+
+
+@pytest.mark.usefixtures("fake")
+def test_known_step_times_give_their_table(tmp_path: Path) -> None:
+    answer = calibrate(tmp_path / "c")
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.splitlines()[-1] == str(tmp_path / "c" / "batch-table.json")
+    found = json.loads((tmp_path / "c" / "calibration.json").read_text(encoding="utf-8"))
+    lengths = {int(b): i["mean"] for b, i in found["break_even_accept_length"].items()}
+    assert lengths == pytest.approx({1: 1.25, 2: 1.5, 4: 2.0, 8: 3.0})
+    assert found["accept_length"] == 2.0
+    assert found["speculate"] == [[1, 3]]
+    assert found["speculate_at"] == {"1.5": [[1, 1]], "2.0": [[1, 3]], "2.5": [[1, 5]], "3.0": [[1, 7]]}
+    assert set(found["speculate_at"]) == {str(a) for a in OTHER_LENGTHS}
+    assert len(found["waves"]) == 16
+    assert load_batch_table(str(tmp_path / "c" / "batch-table.json")) == ((1, 3),)
+    assert str(tmp_path) not in json.dumps(found)
+    assert servers_left() == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_another_accept_length_gives_another_answer_or_no_table(tmp_path: Path) -> None:
+    answer = calibrate(tmp_path / "c", "--accept-length", "1.2", "--path", "v1")
+    assert answer.exit_code == 0, answer.output
+    assert "speculate at no measured batch size" in answer.stdout
+    assert answer.stdout.splitlines()[-1] == str(tmp_path / "c" / "calibration.json")
+    assert not (tmp_path / "c" / "batch-table.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["-p", "output_tokens", "16"], "output_tokens=16"),
+        (["-p", "model", "/nowhere"], "without draft"),
+        (["-p", "repeats", "0"], "repeats"),
+        (["-p", "treshold", "4"], "treshold"),
+        (["-p", "max_running_requests", "4"], "max_running_requests=4"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(tmp_path: Path, more: list[str], named: str) -> None:
+    answer = calibrate(tmp_path / "c", *more)
+    assert answer.exit_code == 2, answer.output
+    assert named in answer.output
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.usefixtures("fake")
+def test_requests_that_fail_end_it_and_no_server_stays(tmp_path: Path) -> None:
+    answer = calibrate(tmp_path / "c", "-p", "env", "FAKE_ENGINE=" + json.dumps({"fail_in_point": 6}))
+    assert answer.exit_code == 1, answer.output
+    assert "requests failed" in answer.output
+    assert not (tmp_path / "c" / "calibration.json").exists()
+    assert servers_left() == []
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(900)
+def test_the_real_engine_is_timed_in_both_modes(tmp_path: Path) -> None:
+    sizes = ["-p", "concurrencies", "1,4", "-p", "repeats", "1", "-p", "max_running_requests", "4"]
+    answer = CliRunner().invoke(main, ["calibrate", "--out", str(tmp_path / "c"), *sizes])
+    assert answer.exit_code == 0, answer.output
+    found = json.loads((tmp_path / "c" / "calibration.json").read_text(encoding="utf-8"))
+    times = {(w["batch"], w["mode"]): w["step_ms"] for w in found["waves"]}
+    assert set(times) == {(b, m) for b in (1, 4) for m in ("plain", "speculative")}
+    assert all(times[b, "speculative"] > times[b, "plain"] > 0 for b in (1, 4))
+    assert 1.2 < found["accept_length"] < 4.0

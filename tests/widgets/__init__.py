@@ -1,0 +1,1 @@
+"""The live notebook's parts, without a browser."""
