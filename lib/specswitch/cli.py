@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from specswitch.calibration.command import calibrate_command
 from specswitch.serving import commands as server_commands
+
+if TYPE_CHECKING:
+    from specswitch.sweep.parameters import RunParameters
 
 
 @click.group()
@@ -18,24 +22,59 @@ def main() -> None:
     """A workbench for dynamic speculation disable with EAGLE-3 in SGLang."""
 
 
+def _run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every command that measures."""
+    options = (
+        click.option(
+            "-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="One parameter; repeatable."
+        ),
+        click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping."),
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="Run folder (default: a new one in reports/)."
+        ),
+        click.option("--resume", is_flag=True, help="Go on with the run in --out, with its parameters."),
+        click.option("--dry-run", is_flag=True, help="Check everything and show what would be done."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @main.command("sweep")
-@click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="One parameter; repeatable.")
-@click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
-@click.option("--out", type=click.Path(path_type=Path), help="Run folder (default: a new one in reports/).")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out, with its parameters.")
-@click.option("--dry-run", is_flag=True, help="Check everything and show what would be done.")
-def sweep_command(
+@_run_options
+def sweep_command(**given: Any) -> None:
+    """Measure: run the sweep notebook in batch and build its report.
+
+    The parameters are those of notebooks/01-sweep.ipynb. The last line printed is the path of the report.
+    """
+    _want_utf8()
+    from specswitch.sweep.parameters import SweepParameters
+
+    _run(SweepParameters, **given)
+
+
+@main.command("crossing")
+@_run_options
+def crossing_command(**given: Any) -> None:
+    """Measure under a load that crosses the threshold in time: run the crossing notebook, build its report.
+
+    The parameters are those of notebooks/03-crossing.ipynb. The last line printed is the path of the report.
+    """
+    _want_utf8()
+    from specswitch.sweep.crossing_parameters import CrossingParameters
+
+    _run(CrossingParameters, **given)
+
+
+def _run(
+    kind: type[RunParameters],
     pairs: tuple[tuple[str, str], ...],
     yaml_texts: tuple[str, ...],
     out: Path | None,
     resume: bool,
     dry_run: bool,
 ) -> None:
-    """Measure: run the sweep notebook in batch and build its report.
-
-    The parameters are those of notebooks/01-sweep.ipynb. The last line printed is the path of the report.
-    """
-    _want_utf8()
+    """Run the notebook of these parameters in batch, or say what would be done; ends with the exit code."""
     from specswitch.results.layout import ResultsError
     from specswitch.sweep.given import read_given, stored_parameters
     from specswitch.sweep.parameters import ParameterError
@@ -44,9 +83,11 @@ def sweep_command(
     options += [("resume", "true")] if resume else []
     try:
         stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
-        asked = read_given([*pairs, *options], yaml_texts, stored)
+        asked = read_given(kind, [*pairs, *options], yaml_texts, stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
+    if not getattr(asked, "measure", True):
+        _end(2, "measure = False measures nothing: `specswitch report DIR` shows a stored run")
     from specswitch.sweep import batch
 
     outcome = batch.dry_run(asked) if dry_run else batch.run_batch(asked, _build_report)

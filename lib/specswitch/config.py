@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -144,12 +145,8 @@ class ServerConfig(Strict):
         return self
 
 
-class Workload(Strict):
-    """What is sent, closed loop: prompts, lengths, sampling, and how long a point lasts.
-
-    Times in seconds. `window_s` is the target length of the steady window (in-flight >= 0.95 of the
-    concurrency); `warmup_s` runs at full concurrency before it and is not counted.
-    """
+class Requests(Strict):
+    """What is sent: prompts, lengths, sampling. `request_timeout_s`: a request that takes longer has failed."""
 
     dataset: str = "pydocs"
     prompt_tokens: Positive = 48
@@ -157,9 +154,18 @@ class Workload(Strict):
     ignore_eos: bool = True
     temperature: Annotated[float, Field(ge=0)] = 0.0
     seed: NonNegative = 1
+    request_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+
+
+class Workload(Requests):
+    """What is sent, closed loop, and how long a point lasts.
+
+    Times in seconds. `window_s` is the target length of the steady window (in-flight >= 0.95 of the
+    concurrency); `warmup_s` runs at full concurrency before it and is not counted.
+    """
+
     warmup_s: Annotated[float, Field(ge=0)] = 1.0
     window_s: Annotated[float, Field(gt=0)] = 4.0
-    request_timeout_s: Annotated[float, Field(gt=0)] = 120.0
 
 
 class Point(Strict):
@@ -177,23 +183,51 @@ class Point(Strict):
         digest = hashlib.sha256(self.canonical().encode()).hexdigest()[:12]
         return f"{self.arm.label}-c{self.concurrency}-r{self.repeat}-{digest}"
 
+    @property
+    def load_s(self) -> float:
+        """Seconds of load at least, the drain not counted."""
+        return self.workload.warmup_s + self.workload.window_s
 
-class SweepPlan(Strict):
-    """A whole sweep. `server` is the base; each arm sets path, overlap and rule on it."""
+
+class Plan(Strict):
+    """What every plan has: arms x loads x repeats. `server` is the base; an arm sets path, overlap and rule."""
 
     model: str
     draft: str
     arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
-    concurrencies: Annotated[tuple[Positive, ...], Field(min_length=1)]
     repeats: Positive = 3
-    workload: Workload = Workload()
     server: ServerConfig
 
     @model_validator(mode="after")
-    def _no_duplicates(self) -> SweepPlan:
+    def _no_arm_twice(self) -> Self:
         labels = [a.label for a in self.arms]
         if len(set(labels)) != len(labels):
             raise ValueError(f"the same arm twice: {labels}")
+        return self
+
+    @model_validator(mode="after")
+    def _sync_named_by_all_or_none(self) -> Self:
+        """Arms of one path share a server, which keeps the sync rule that was set last."""
+        for path in ("v1", "v2"):
+            switchable = [a for a in self.arms if a.path == path and a.rule.threshold is not None]
+            open_ = [a.label for a in switchable if a.rule.sync is None]
+            named = [a.label for a in switchable if a.rule.sync is not None]
+            if open_ and named:
+                raise ValueError(
+                    f"arms {', '.join(open_)} leave the sync rule open while {', '.join(named)} set it on the same "
+                    f"server: name it in all, e.g. {open_[0]}-lazy"
+                )
+        return self
+
+
+class SweepPlan(Plan):
+    """A whole sweep: arms x concurrencies x repeats."""
+
+    concurrencies: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    workload: Workload = Workload()
+
+    @model_validator(mode="after")
+    def _possible_concurrencies(self) -> SweepPlan:
         if len(set(self.concurrencies)) != len(self.concurrencies):
             raise ValueError(f"the same concurrency twice: {list(self.concurrencies)}")
         too_many = [c for c in self.concurrencies if c > self.server.max_running_requests]
@@ -203,6 +237,17 @@ class SweepPlan(Strict):
                 "the server would queue, not run them; raise max_running_requests"
             )
         return self
+
+    @property
+    def loads(self) -> Sequence[int]:
+        """What each arm is measured under."""
+        return self.concurrencies
+
+    def point(self, arm: Arm, server: ServerConfig, at: int, repeat: int) -> Point:
+        """The point of `arm` under `loads[at]`."""
+        return Point(
+            arm=arm, server=server, workload=self.workload, concurrency=self.loads[at], repeat=repeat
+        )
 
 
 def project_root(start: Path | None = None) -> Path:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from specswitch.config import project_root
+from specswitch.sweep.crossing_parameters import CrossingParameters
 from specswitch.sweep.notebook_file import load_template, parameters_cell
-from specswitch.sweep.parameters import SweepParameters
+from specswitch.sweep.parameters import RunParameters, SweepParameters
 from specswitch.widgets.parameters import LiveParameters
 
 NOTEBOOKS = sorted((project_root() / "notebooks").glob("*.ipynb"))
@@ -25,7 +26,8 @@ def code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_notebooks() -> None:
-    assert {p.name for p in NOTEBOOKS} >= {"01-sweep.ipynb", "02-report.ipynb", "04-live.ipynb"}
+    names = {"01-sweep.ipynb", "02-report.ipynb", "03-crossing.ipynb", "04-live.ipynb"}
+    assert {p.name for p in NOTEBOOKS} >= names
 
 
 @by_name
@@ -46,9 +48,9 @@ def test_exactly_one_parameters_cell_with_plain_values(path: Path) -> None:
     assert values
     for value in values.values():
         assert isinstance(value, PLAIN) or all(isinstance(v, PLAIN) for v in value)
-    source = "".join(next(c for c in notebook["cells"] if c["metadata"].get("tags"))["source"])
-    assert all(isinstance(line, ast.Assign) for line in ast.parse(source).body)
-    assert all(line.count("=") == 1 for line in source.splitlines())
+    source = "".join(next(c for c in code_cells(path) if c["metadata"].get("tags"))["source"])
+    statements = [ast.parse(line).body for line in source.splitlines()]
+    assert all(len(s) == 1 and isinstance(s[0], ast.Assign) and len(s[0].targets) == 1 for s in statements)
 
 
 @by_name
@@ -62,9 +64,10 @@ def test_notebooks_are_thin(path: Path) -> None:
             assert len(tree.body) <= 6
 
 
-def test_the_sweep_notebook_lists_every_parameter_with_its_default() -> None:
-    notebook = load_template(project_root() / "notebooks" / "01-sweep.ipynb")
-    assert parameters_cell(notebook) == SweepParameters().model_dump()
+@pytest.mark.parametrize("kind", [SweepParameters, CrossingParameters])
+def test_a_measuring_notebook_lists_every_parameter_with_its_default(kind: type[RunParameters]) -> None:
+    notebook = load_template(project_root() / "notebooks" / kind.NOTEBOOK)
+    assert parameters_cell(notebook) == kind.of({}).model_dump()
 
 
 def test_the_live_notebook_names_parameters_that_exist() -> None:

@@ -49,3 +49,23 @@ def test_a_slice_in_one_mode_has_no_mark_of_the_other():
 
 def test_no_steps_no_figure():
     assert timeline(steps(0).reindex(columns=["t_s", "batch", "mode", "emitted"])) is None
+
+
+def test_accept_length_is_that_of_the_verify_steps_and_a_gap_without_any():
+    slices = binned(steps(100, lambda i: 2 if i < 50 else 8), bins=2)
+    assert slices["accept_length"].iloc[0] == 2.0
+    assert pd.isna(slices["accept_length"].iloc[1])
+    line = timeline(steps(100, lambda i: 2 if i < 50 else 8), bins=2).data[3]
+    assert (line.name, line.y) == ("accept length", (2.0, None))
+
+
+def test_without_verify_steps_there_is_no_panel_for_them():
+    assert [t.name for t in timeline(steps(100, lambda i: 8)).data][2:] == ["output tokens/s"]
+
+
+def test_the_wanted_slots_put_the_axis_on_the_clock_of_the_load():
+    figure = timeline(steps(100), bins=10, target=[(0.0, 4), (6.0, 0)])
+    (wanted,) = [t for t in figure.data if t.name == "slots wanted"]
+    assert (wanted.x, wanted.y) == ((0.0, 6.0), (4, 0))
+    assert figure.data[0].x[0] > 5  # the first step was 5 s after the start
+    assert timeline(steps(100), bins=10).data[0].x[0] < 1

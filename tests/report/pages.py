@@ -10,6 +10,7 @@ from specswitch.plots import theme
 from specswitch.plots.catalogue import FIGURES
 from specswitch.plots.figure import Words, frame
 from specswitch.report import display, html, tables
+from specswitch.report.check import Page
 
 
 def cell(*outputs: dict[str, object]) -> NotebookNode:
@@ -51,4 +52,9 @@ def html_output(text: str) -> dict[str, object]:
     return {"text/html": text}
 
 
-__all__ = ["cell", "html", "html_output", "notebook", "plain_figure", "simple"]
+def figures_of(page: str) -> list[str]:
+    """Names of the figures in a page, in order."""
+    return [name for name, _ in Page(page).figures]
+
+
+__all__ = ["cell", "figures_of", "html", "html_output", "notebook", "plain_figure", "simple"]

@@ -21,7 +21,7 @@ from specswitch.report.check import Page
 from specswitch.results import read_run, table
 from specswitch.results.layout import DamagedError, ResultsError
 
-NOTEBOOK = project_root() / "notebooks" / execution.NOTEBOOK
+NOTEBOOK = project_root() / "notebooks" / "02-report.ipynb"
 BLOCKER = """
 import sys
 
@@ -179,7 +179,7 @@ def test_c5_a_failing_report_notebook_gives_a_page_and_an_error(tmp_path, monkey
     broken = nbformat.read(NOTEBOOK, as_version=4)
     broken.cells[2].source += "\nraise RuntimeError('no such thing: /srv/secret/place/x.json')"
     (tmp_path / "notebooks").mkdir()
-    nbformat.write(broken, tmp_path / "notebooks" / execution.NOTEBOOK)
+    nbformat.write(broken, tmp_path / "notebooks" / NOTEBOOK.name)
     monkeypatch.setattr(execution, "project_root", lambda: tmp_path)
     out = tmp_path / "out.html"
     with pytest.raises(ReportError, match=r"02-report.ipynb failed: RuntimeError: no such thing: …/x.json"):
@@ -190,7 +190,7 @@ def test_c5_a_failing_report_notebook_gives_a_page_and_an_error(tmp_path, monkey
     assert "Traceback" not in html
 
 
-def stored_notebook(_):
+def stored_notebook(*_):
     """Stands for an execution that needs no kernel."""
     return nbformat.read(NOTEBOOK, as_version=4), None
 

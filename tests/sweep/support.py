@@ -13,6 +13,7 @@ import pytest
 
 from specswitch.results import read_run
 from specswitch.serving import argv
+from specswitch.sweep.crossing_parameters import CrossingParameters
 from specswitch.sweep.parameters import SweepParameters
 
 HERE = Path(__file__).parent
@@ -43,14 +44,28 @@ def gone(pid: int) -> bool:
 
 def small(out_dir: Path | None = None, tricks: dict[str, Any] | None = None, **other: Any) -> SweepParameters:
     """A 2 x 2 sweep of a fraction of a second per point. `tricks`: see `fake_engine.Tricks`."""
+    own = {"concurrencies": [1, 2], "warmup_s": 0.0, "window_s": 0.2}
+    return SweepParameters.of(_small(out_dir, tricks, {"arms": ["none", "always-v2"], **own, **other}))
+
+
+def small_crossing(
+    out_dir: Path | None = None, tricks: dict[str, Any] | None = None, **other: Any
+) -> CrossingParameters:
+    """Three arms under a second and a half of a square wave that crosses threshold 2 twice."""
+    own = {
+        "arms": ["none", "always-v2", "dynamic-v2-t2"],
+        "load": "square:low=1,high=6,period=0.6,duration=1.5",
+        "warmup_s": 0.0,
+    }
+    return CrossingParameters.of(_small(out_dir, tricks, {**own, **other}))
+
+
+def _small(out_dir: Path | None, tricks: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """Values that make any run small and quick."""
     values: dict[str, Any] = {
-        "arms": ["none", "always-v2"],
-        "concurrencies": [1, 2],
         "repeats": 1,
         "prompt_tokens": 8,
         "output_tokens": 8,
-        "warmup_s": 0.0,
-        "window_s": 0.2,
         "ready_timeout_s": 60.0,
         "progress": False,
         **other,
@@ -59,7 +74,7 @@ def small(out_dir: Path | None = None, tricks: dict[str, Any] | None = None, **o
         values["out_dir"] = str(out_dir)
     if tricks:
         values["env"] = [f"FAKE_ENGINE={orjson.dumps(tricks).decode()}"]
-    return SweepParameters.of(values)
+    return values
 
 
 def one_line_page(folder: Path) -> Path:

@@ -23,6 +23,7 @@ import pytest
 from specswitch.config import project_root
 from specswitch.results import read_run, table
 from specswitch.sweep.batch import BAD_INPUT, FAILED, OK, notebook_path, run_batch
+from specswitch.sweep.parameters import SweepParameters
 from sweep.support import gone, one_line_page, servers_left, small
 
 pytestmark = pytest.mark.usefixtures("fake_engines")
@@ -191,7 +192,13 @@ def test_c10_the_store_does_not_depend_on_where_it_is_started(
 
 
 def test_c2_under_plain_papermill_an_unknown_name_fails(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "papermill", str(notebook_path()), str(tmp_path / "out.ipynb")]
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(notebook_path(SweepParameters)),
+        str(tmp_path / "out.ipynb"),
+    ]
     done = subprocess.run(
         [*command, "-p", "treshold", "4", "-p", "out_dir", str(tmp_path / "run"), "--no-progress-bar"],
         check=False,

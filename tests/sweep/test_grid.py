@@ -56,8 +56,8 @@ def test_one_launch_serves_every_threshold_of_a_path() -> None:
     arms = [
         "none",
         "always-v2",
-        "off-v2",
-        "dynamic-v2-t2",
+        "off-v2-lazy",
+        "dynamic-v2-t2-lazy",
         "dynamic-v2-t8-e4-d2-eager",
         "dynamic-v1-t2",
         "off-v1",

@@ -9,10 +9,11 @@ import pytest
 
 from specswitch.sweep.batch import notebook_path
 from specswitch.sweep.notebook_file import NotebookError, load_template
+from specswitch.sweep.parameters import SweepParameters
 
 
 def altered(tmp_path: Path, alter) -> Path:
-    notebook = json.loads(notebook_path().read_text(encoding="utf-8"))
+    notebook = json.loads(notebook_path(SweepParameters).read_text(encoding="utf-8"))
     alter(notebook)
     copy = tmp_path / "copy.ipynb"
     copy.write_text(json.dumps(notebook), encoding="utf-8")
@@ -24,7 +25,7 @@ def parameters(notebook: dict) -> dict:
 
 
 def test_the_sweep_notebook_may_run() -> None:
-    load_template(notebook_path())
+    load_template(notebook_path(SweepParameters))
 
 
 def test_a_lost_tag_is_refused(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ GIVEN = [
 
 @pytest.mark.parametrize(("pair", "value"), GIVEN, ids=str)
 def test_a_shell_value_is_read_as_its_parameter_asks(pair: tuple[str, str], value: object) -> None:
-    read = getattr(read_given([pair]), pair[0])
+    read = getattr(read_given(SweepParameters, [pair]), pair[0])
     assert read == value
     assert type(read) is type(value)
 
@@ -67,7 +67,7 @@ REFUSED = [
 @pytest.mark.parametrize(("pair", "says"), REFUSED, ids=str)
 def test_a_bad_value_is_refused_with_name_and_value(pair: tuple[str, str], says: str) -> None:
     with pytest.raises(ParameterError, match=says):
-        read_given([pair]).plan()
+        read_given(SweepParameters, [pair]).plan()
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_a_bad_value_is_refused_with_name_and_value(pair: tuple[str, str], says:
 )
 def test_bad_yaml_is_refused(text: str, says: str) -> None:
     with pytest.raises(ParameterError, match=says):
-        read_given([], [text])
+        read_given(SweepParameters, [], [text])
 
 
 def test_yaml_keeps_its_types() -> None:
-    read = read_given([], ["{repeats: 2, resume: false, arms: [none], window_s: 1}"])
+    read = read_given(SweepParameters, [], ["{repeats: 2, resume: false, arms: [none], window_s: 1}"])
     assert (read.repeats, read.resume, read.arms, read.window_s) == (2, False, ["none"], 1.0)
 
 
 def test_a_name_given_twice_is_refused() -> None:
     with pytest.raises(ParameterError, match="'repeats' is given twice"):
-        read_given([("repeats", "2")], ["{repeats: 3}"])
+        read_given(SweepParameters, [("repeats", "2")], ["{repeats: 3}"])
 
 
 def test_a_notebook_namespace_is_checked_like_a_shell() -> None:

@@ -13,6 +13,7 @@ import pytest
 from specswitch.load.background import Tally
 from specswitch.serving import control
 from specswitch.sweep.given import read_given
+from specswitch.sweep.parameters import SweepParameters
 from specswitch.widgets import live
 from specswitch.widgets.panel import Panel
 from specswitch.widgets.parameters import LiveParameters
@@ -154,7 +155,7 @@ def test_what_is_copied_is_the_state_and_the_attached_servers_own_parameters(
     panel.rule.threshold.value = 9
     panel.rule.sync.value = "eager"
     assert wait_for(lambda: "dynamic-v2-t9-eager" in panel.line.value)
-    assert read_given(yaml_texts=[panel.yaml.value]) == panel.sweep()
+    assert read_given(SweepParameters, yaml_texts=[panel.yaml.value]) == panel.sweep()
     assert panel.sweep().concurrencies == [6]
     assert panel.sweep().model is None, "the bundled pair stays None"
 

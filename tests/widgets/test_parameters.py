@@ -61,8 +61,8 @@ def test_what_is_copied_is_read_back_as_it_was(state: PanelState, other: dict[st
     assert words[:2] == ["specswitch", "sweep"]
     flags = words[2:]
     assert set(flags[::3]) == {"-p"}
-    assert read_given(list(zip(flags[1::3], flags[2::3], strict=True))) == asked
-    assert read_given(yaml_texts=[as_yaml(asked)]) == asked
+    assert read_given(SweepParameters, list(zip(flags[1::3], flags[2::3], strict=True))) == asked
+    assert read_given(SweepParameters, yaml_texts=[as_yaml(asked)]) == asked
 
 
 @given(state=states)

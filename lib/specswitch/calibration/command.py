@@ -44,10 +44,11 @@ def calibrate_command(
     from specswitch.sweep.batch import BAD_INPUT_ERRORS
     from specswitch.sweep.given import read_given
     from specswitch.sweep.measure import PointFailedError, StepLogError
+    from specswitch.sweep.parameters import SweepParameters
 
     folder = Path(os.path.abspath(out))
     try:
-        plan = run.plan(read_given(pairs, yaml_texts), path, folder)
+        plan = run.plan(read_given(SweepParameters, pairs, yaml_texts), path, folder)
         make_folder(folder)
     except BAD_INPUT_ERRORS as refused:
         _end(2, str(refused))

@@ -1,1 +1,1 @@
-"""Prompts, one streamed request, the closed loop: what a server is measured with. No sglang, no torch."""
+"""Prompts, one streamed request, closed and open loops: what a server is measured with. No sglang, no torch."""

@@ -10,57 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-import resource
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from specswitch.config import Workload
-from specswitch.load.client import GenerateClient, GenerateRequest
 from specswitch.load.own_loop import run_in_own_loop
+from specswitch.load.sender import (
+    RETRY_S,
+    TICK_S,
+    LoadResult,
+    OnRecord,
+    PromptSource,
+    Sender,
+    StopEvent,
+    StoppedBy,
+    check_concurrency,
+)
 from specswitch.metrics.records import RequestRecord
 from specswitch.metrics.window import BRIDGE_S, STEADY_SHARE, Window
 
-TICK_S = 0.01
-RETRY_S = 0.1
-FAILURES_IN_A_ROW = 10
-SPARE_FILES = 64
-
 Ending = Literal["drain", "cancel"]
-StoppedBy = Literal["window", "stop", "failures"]
-OnRecord = Callable[[RequestRecord], Any]
-StopEvent = threading.Event | asyncio.Event
-
-
-class PromptSource(Protocol):
-    """Anything that gives the token ids of prompt number i (`prompts.Prompts` does)."""
-
-    def __getitem__(self, index: int, /) -> Sequence[int]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a run of the load left. Times are CLOCK_MONOTONIC seconds.
-
-    `window`: the steady window that was asked for; None when the run ended before it was complete
-    (`stopped_by` says why). `in_flight_max`: the most requests the client ever had in flight. `client_cpu_s`:
-    CPU time of the client's thread.
-    """
-
-    records: tuple[RequestRecord, ...]
-    window: Window | None
-    in_flight_max: int
-    client_cpu_s: float
-    started_s: float
-    ended_s: float
-    stopped_by: StoppedBy
-
-    @property
-    def client_cpu_share(self) -> float:
-        """CPU share of the client's one thread, 0 to 1. Near 1 the client, not the server, was measured."""
-        return self.client_cpu_s / (self.ended_s - self.started_s)
 
 
 async def run_closed_loop(
@@ -84,9 +54,9 @@ async def run_closed_loop(
     records tell why. Raises ValueError for a concurrency below 1 or beyond what the open-file limit allows,
     and whatever `on_record` raises.
     """
-    _check_concurrency(concurrency)
-    loop = _ClosedLoop(url, prompts, workload, concurrency, on_record=on_record, stop=stop, ending=ending)
-    return await loop.run()
+    check_concurrency(concurrency)
+    sender = Sender(url, prompts, workload, on_record, stop)
+    return await _ClosedLoop(sender, workload, concurrency, ending).run()
 
 
 def run_sync(
@@ -112,56 +82,29 @@ def run_sync(
     )
 
 
-def _check_concurrency(concurrency: int) -> None:
-    if concurrency < 1:
-        raise ValueError(f"concurrency={concurrency}: must be at least 1 (0 does not mean unlimited)")
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files != resource.RLIM_INFINITY and concurrency + SPARE_FILES > files:
-        raise ValueError(
-            f"concurrency={concurrency} needs as many connections, but the open-file limit is {files}: "
-            f"raise it with `ulimit -n {concurrency + SPARE_FILES}`"
-        )
+def first_tokens(output_tokens: int, slot: int, slots: int) -> int:
+    """Tokens to ask for in the first request of `slot`, so that `slots` slots do not finish in lockstep."""
+    return math.ceil(output_tokens * (slot + 1) / slots)
 
 
 class _ClosedLoop:
     """State of one run. Everything happens in one event loop, so plain attributes are enough."""
 
-    def __init__(
-        self,
-        url: str,
-        prompts: PromptSource,
-        workload: Workload,
-        concurrency: int,
-        *,
-        on_record: OnRecord | None,
-        stop: StopEvent | None,
-        ending: Ending,
-    ) -> None:
-        self._client = GenerateClient(url, workload.request_timeout_s)
-        self._prompts = prompts
+    def __init__(self, sender: Sender, workload: Workload, concurrency: int, ending: Ending) -> None:
+        self._sender = sender
         self._workload = workload
         self._concurrency = concurrency
-        self._on_record = on_record
-        self._stop = stop
         self._ending = ending
-        self._records: list[RequestRecord] = []
-        self._next_id = 0
-        self._in_flight = 0
-        self._in_flight_max = 0
         self._slots_warm = 0
-        self._failures_in_a_row = 0
-        self._last_success_s = 0.0
         self._refilling = True
         self._window_start_s: float | None = None
         self._window_end_s: float | None = None
 
     async def run(self) -> LoadResult:
-        started_s, cpu_s = time.monotonic(), time.thread_time()
-        self._last_success_s = started_s
         try:
-            async with self._client, asyncio.TaskGroup() as group:
+            async with self._sender, asyncio.TaskGroup() as group:
                 slots = [group.create_task(self._slot(i)) for i in range(self._concurrency)]
-                stopped_by = await self._watch(started_s)
+                stopped_by = await self._watch(self._sender.started_s)
                 self._refilling = False
                 if stopped_by != "window" or self._ending == "cancel":
                     for slot in slots:
@@ -171,20 +114,12 @@ class _ClosedLoop:
         window = None
         if self._window_start_s is not None and self._window_end_s is not None:
             window = Window(self._window_start_s, self._window_end_s)
-        return LoadResult(
-            records=tuple(self._records),
-            window=window,
-            in_flight_max=self._in_flight_max,
-            client_cpu_s=time.thread_time() - cpu_s,
-            started_s=started_s,
-            ended_s=time.monotonic(),
-            stopped_by=stopped_by,
-        )
+        return self._sender.result(stopped_by, window)
 
     async def _slot(self, slot: int) -> None:
         """Send one request after the other while the load is refilled."""
         output_tokens = self._workload.output_tokens
-        record = await self._send(math.ceil(output_tokens * (slot + 1) / self._concurrency))
+        record = await self._send(first_tokens(output_tokens, slot, self._concurrency))
         self._slots_warm += 1
         while self._refilling:
             if record.outcome == "failed":
@@ -192,32 +127,7 @@ class _ClosedLoop:
             record = await self._send(output_tokens)
 
     async def _send(self, output_tokens: int) -> RequestRecord:
-        request = GenerateRequest(
-            request_id=self._next_id,
-            input_ids=tuple(self._prompts[self._next_id]),
-            output_tokens=output_tokens,
-            scheduled_s=time.monotonic(),
-            ignore_eos=self._workload.ignore_eos,
-            temperature=self._workload.temperature,
-            warmup=self._window_start_s is None,
-        )
-        self._next_id += 1
-        self._in_flight += 1
-        self._in_flight_max = max(self._in_flight_max, self._in_flight)
-        try:
-            return await self._client.generate(request, self._take)
-        finally:
-            self._in_flight -= 1
-
-    def _take(self, record: RequestRecord) -> None:
-        self._records.append(record)
-        if record.outcome == "ok":
-            self._failures_in_a_row = 0
-            self._last_success_s = record.end_s
-        elif record.outcome == "failed":
-            self._failures_in_a_row += 1
-        if self._on_record is not None:
-            self._on_record(record)
+        return await self._sender.send(output_tokens, warmup=self._window_start_s is None)
 
     async def _watch(self, started_s: float) -> StoppedBy:
         """Find the steady window while it happens; returns what ended the run."""
@@ -226,16 +136,16 @@ class _ClosedLoop:
         while True:
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
-            if self._stop is not None and self._stop.is_set():
+            if self._sender.asked_to_stop():
                 return "stop"
-            if self._given_up(now_s):
+            if self._sender.hopeless(now_s, self._concurrency):
                 return "failures"
-            if self._in_flight >= need:
+            if self._sender.in_flight >= need:
                 full_s = now_s
             elif now_s - full_s > BRIDGE_S:
                 self._window_start_s = None
             if self._window_start_s is None:
-                if self._warm(started_s, now_s) and self._in_flight >= need:
+                if self._warm(started_s, now_s) and self._sender.in_flight >= need:
                     self._window_start_s = now_s
             elif now_s - self._window_start_s >= self._workload.window_s:
                 self._window_end_s = now_s
@@ -243,9 +153,3 @@ class _ClosedLoop:
 
     def _warm(self, started_s: float, now_s: float) -> bool:
         return self._slots_warm == self._concurrency and now_s - started_s >= self._workload.warmup_s
-
-    def _given_up(self, now_s: float) -> bool:
-        if self._failures_in_a_row >= max(FAILURES_IN_A_ROW, self._concurrency):
-            return True
-        silent_s = now_s - self._last_success_s
-        return self._failures_in_a_row > 0 and silent_s > self._workload.request_timeout_s

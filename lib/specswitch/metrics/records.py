@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Outcome = Literal["ok", "failed", "cancelled"]
+Mode = Literal["plain", "speculative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class StepRecord:
 
     t_s: float
     batch: int
-    mode: Literal["plain", "speculative"]
+    mode: Mode
     proposed: int
     accepted: int
     emitted: int

@@ -35,9 +35,9 @@ def whole_run_throughput(records: Sequence[RequestRecord]) -> float | None:
     return sum(len(r.token_times_s) for r in records) / length_s if length_s > 0 else None
 
 
-def per_second(records: Iterable[RequestRecord], window: Window) -> list[float]:
-    """Tokens per second in equal slices of about one second that cover the window exactly."""
-    slices = max(1, round(window.length_s))
+def per_second(records: Iterable[RequestRecord], window: Window, slices: int | None = None) -> list[float]:
+    """Tokens per second in equal slices (default: of about one second) that cover the window exactly."""
+    slices = slices or max(1, round(window.length_s))
     counts = [0] * slices
     for r in records:
         for t_s in r.token_times_s:

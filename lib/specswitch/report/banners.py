@@ -25,7 +25,7 @@ class Banner:
 def title(run: Run) -> str:
     """Page title: state first, so that it shows in a tab."""
     marks = ["FAILED: "] * (run.status == "failed") + ["SYNTHETIC: "] * bool(run.manifest["synthetic"])
-    return f"{''.join(marks)}Specswitch sweep, {scrub(model_names(run)[0])}"
+    return f"{''.join(marks)}Specswitch {run.kind}, {scrub(model_names(run)[0])}"
 
 
 def banners(run: Run, points: pd.DataFrame, failure: str | None = None) -> list[Banner]:

@@ -1,4 +1,4 @@
-"""A run folder -> one HTML file: run the report notebook on it, export, check, write.
+"""A run folder -> one HTML file: run the notebook of its kind on it, export, check, write.
 
 A failed run gives a report too, of what was finished, under a banner that says so. A report notebook that
 fails itself gives a page with a banner and an error. A page that fails its self-check is not written.
@@ -6,12 +6,16 @@ fails itself gives a page with a banner and an error. A page that fails its self
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
-from specswitch.plots.catalogue import drawable
+from specswitch.plots import catalogue
+from specswitch.plots import crossing as crossing_figures
 from specswitch.report.banners import banners, title
 from specswitch.report.check import Expected, ReportCheckError, failures
-from specswitch.results import read_run, table
+from specswitch.results import Run, read_run, table
+from specswitch.results.crossing import crossing
 from specswitch.results.files import write_atomically
 
 REPORT = "report.html"
@@ -33,22 +37,33 @@ def build(run_dir: Path | str, out: Path | str | None = None) -> Path:
         ResultsError: `out` cannot be written.
     """
     # The notebook itself imports this package: it must not wait for nbconvert and papermill, which it never uses.
-    from specswitch.report.execution import NOTEBOOK, execute
+    from specswitch.report.execution import execute
     from specswitch.report.export import to_html
 
     folder = Path(run_dir).absolute()
     run = read_run(folder)
     points = table(run)
-    notebook, failure = execute(folder)
+    name, parameters, expected = _shown_by(run)
+    notebook, failure = execute(name, parameters)
     page = to_html(notebook, title(run), banners(run, points, failure))
-    for found in failures(page, Expected(tuple(drawable(points)))):
+    for found in failures(page, Expected(tuple(expected))):
         if failure is None or found.name != "figures":
             raise found
     target = folder / REPORT if out is None else Path(out).absolute()
     write_atomically(target, page.encode("utf-8"))
     if failure is not None:
-        raise ReportError(f"{NOTEBOOK} failed: {failure}. The page with the finished part: {target}")
+        raise ReportError(f"{name} failed: {failure}. The page with the finished part: {target}")
     return target
+
+
+def _shown_by(run: Run) -> tuple[str, dict[str, Any], list[str]]:
+    """The notebook that shows a run of this kind, its parameters, and the figures that it must show."""
+    # The bytes of the path as UTF-8 text: in an ASCII locale `str` would hold surrogates.
+    folder = os.fsencode(run.folder).decode("utf-8")
+    if run.kind == "crossing":
+        shown = {"out_dir": folder, "measure": False, "progress": False}
+        return "03-crossing.ipynb", shown, crossing_figures.drawable(crossing(run))
+    return "02-report.ipynb", {"run_dir": folder}, catalogue.drawable(table(run))
 
 
 __all__ = ["ReportCheckError", "ReportError", "build"]

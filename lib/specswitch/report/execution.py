@@ -1,10 +1,11 @@
-"""The report notebook, run on a stored run, in a kernel of this very interpreter."""
+"""A notebook that shows a stored run, executed in a kernel of this very interpreter."""
 
 from __future__ import annotations
 
-import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import papermill
@@ -14,27 +15,25 @@ from specswitch.config import project_root
 from specswitch.kernel import kernel_manager_in
 from specswitch.report.scrub import scrub
 
-NOTEBOOK = "02-report.ipynb"
 CELL_TIMEOUT_S = 300
 KERNEL_TIMEOUT_S = 180
 
 
-def execute(folder: Path) -> tuple[NotebookNode, str | None]:
-    """Run the report notebook on the run in `folder`.
+def execute(name: str, parameters: Mapping[str, Any]) -> tuple[NotebookNode, str | None]:
+    """Run the notebook `name` of the checkout with these parameters.
 
     Returns the executed notebook and, when it failed, why. The executed copy holds this machine's paths
     and is thrown away.
     """
-    source = project_root() / "notebooks" / NOTEBOOK
+    source = project_root() / "notebooks" / name
     with tempfile.TemporaryDirectory(prefix="specswitch-report-") as scratch:
-        executed = Path(scratch) / NOTEBOOK
+        executed = Path(scratch) / name
         failure = None
         try:
             papermill.execute_notebook(
                 str(source),
                 str(executed),
-                # The bytes of the path as UTF-8 text: in an ASCII locale `str` would hold surrogates.
-                parameters={"run_dir": os.fsencode(folder).decode("utf-8")},
+                parameters=dict(parameters),
                 kernel_name="python3",
                 kernel_manager_class=kernel_manager_in(Path(scratch)),
                 progress_bar=False,

@@ -26,7 +26,8 @@ from specswitch.report.scrub import scrub
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDGET_MIMETYPE = "application/vnd.jupyter.widget-view+json"
-ERROR_TAG = "papermill-error-cell-tag"  # cells that papermill puts in to point at an error
+# Cells that papermill puts in to point at an error, and those that speak to whoever runs the notebook.
+LEFT_OUT_TAGS = {"papermill-error-cell-tag", "notebook-only"}
 WIDGET_NOTE = "An interactive widget stood here; it lives in the notebook only."
 
 
@@ -95,10 +96,11 @@ def table_of_contents(content: str) -> str:
 
 
 def printable(notebook: NotebookNode) -> NotebookNode:
-    """A copy in which every widget view is a line of text, without the widgets' state and papermill's marks."""
+    """A copy in which every widget view is a line of text, without the widgets' state and cells not for a page."""
     copy = NotebookNode(notebook, metadata=NotebookNode(notebook.metadata))
     copy.metadata.pop("widgets", None)
-    copy.cells = [_without_widgets(c) for c in notebook.cells if ERROR_TAG not in c.metadata.get("tags", [])]
+    shown = [c for c in notebook.cells if not LEFT_OUT_TAGS & set(c.metadata.get("tags", []))]
+    copy.cells = [_without_widgets(c) for c in shown]
     return copy
 
 

@@ -13,6 +13,8 @@ from specswitch.plots.grid import exists
 BUSY_CLIENT_SHARE = 0.9
 # Two texts may well begin with the same token; this share of all prompt tokens says more than that.
 WARM_SHARE = 0.01
+# A client that sends this much later than it wanted to does not make the load that it was asked for.
+LATE_MS = 20.0
 
 MEANINGS = {
     "no steady window": "the load never became steady, so there are no windowed numbers",
@@ -20,6 +22,7 @@ MEANINGS = {
     "read nothing into the acceptance",
     "warm cache": f"over {WARM_SHARE:.0%} of the prompt tokens came from the prefix cache",
     "busy client": f"the client used over {BUSY_CLIENT_SHARE:.0%} of a core and may have been the limit",
+    "late client": f"one request in a hundred was sent over {LATE_MS:g} ms after it was due",
 }
 
 
@@ -31,6 +34,8 @@ def flags(row: Mapping[str, object]) -> list[str]:
         "warm cache": _number(row, "cached_tokens")
         > WARM_SHARE * _number(row, "prompt_tokens") * _number(row, "completed"),
         "busy client": _number(row, "client_cpu_share") > BUSY_CLIENT_SHARE,
+        "late client": max(_number(row, f"queue_delay_ms_{part}") for part in ("p99", "whole_run_p99"))
+        > LATE_MS,
     }
     return [name for name, holds in found.items() if holds]
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from specswitch.config import Point, SweepPlan
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint
 from specswitch.results import provenance
 from specswitch.results.layout import SCHEMA_VERSION, ResultsError
 from specswitch.results.model_identity import model_identity
@@ -21,8 +21,8 @@ Status = Literal["running", "complete", "failed"]
 class RunRequest:
     """What is about to be measured: the plan, its points, and the flat parameters that it was made from."""
 
-    plan: SweepPlan
-    points: Sequence[Point]
+    plan: AnyPlan
+    points: Sequence[AnyPoint]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     synthetic: bool = False
 
@@ -52,7 +52,7 @@ def new_manifest(request: RunRequest, folder: Path) -> dict[str, Any]:
     }
 
 
-def planned(point: Point) -> dict[str, Any]:
+def planned(point: AnyPoint) -> dict[str, Any]:
     """A planned point in short: its id, and the columns that place it in a table."""
     return {
         "point_id": point.point_id,

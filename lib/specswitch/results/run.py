@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from specswitch.metrics.records import RequestRecord, StepRecord
 from specswitch.results.frames import read_requests, read_step_records
@@ -22,6 +22,11 @@ class Run:
     manifest: dict[str, Any]
     points: tuple[dict[str, Any], ...]
     problems: tuple[str, ...]
+
+    @property
+    def kind(self) -> Literal["sweep", "crossing"]:
+        """Loads of constant concurrency, or one that changes over time."""
+        return "crossing" if "shape" in self.manifest["plan"] else "sweep"
 
     @property
     def status(self) -> Status:

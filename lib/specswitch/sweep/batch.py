@@ -1,4 +1,4 @@
-"""The sweep notebook as a batch run: strict about its input, judged by its exit and its manifest.
+"""A measuring notebook as a batch run: strict about its input, judged by its exit and its manifest.
 
 papermill runs the notebook; around it stand the checks that it lacks (names, types, a stale or untagged
 notebook, a busy or full folder), the clean end on every signal, and the report, which is built in any case.
@@ -30,7 +30,7 @@ from specswitch.results.store import mark_interrupted
 from specswitch.serving.errors import PreflightError
 from specswitch.sweep.follow import follow
 from specswitch.sweep.notebook_file import NotebookError, load_template
-from specswitch.sweep.parameters import ParameterError, SweepParameters
+from specswitch.sweep.parameters import ParameterError, RunParameters
 from specswitch.sweep.precheck import Checked, precheck
 
 EXECUTED = "executed.ipynb"
@@ -49,23 +49,23 @@ class Outcome:
     report: Path | None = None
 
 
-def notebook_path() -> Path:
-    """The sweep notebook of the checkout."""
-    return project_root() / "notebooks" / "01-sweep.ipynb"
+def notebook_path(kind: type[RunParameters]) -> Path:
+    """The notebook of the checkout that takes these parameters."""
+    return project_root() / "notebooks" / kind.NOTEBOOK
 
 
-def check(parameters: SweepParameters, notebook: Path | None = None) -> tuple[Path, Checked]:
-    """Everything that can be refused before something is started; returns the run folder and the sweep.
+def check(parameters: RunParameters, notebook: Path | None = None) -> tuple[Path, Checked]:
+    """Everything that can be refused before something is started; returns the run folder and the run.
 
     Raises:
         ParameterError, NotebookError, ResultsError, PreflightError: bad input (`BAD_INPUT_ERRORS`).
     """
-    load_template(notebook or notebook_path())
+    load_template(notebook or notebook_path(type(parameters)))
     plan, folder = parameters.plan(), parameters.run_dir()
     return folder, precheck(plan, folder, resume=parameters.resume, hold=parameters.held())
 
 
-def dry_run(parameters: SweepParameters, notebook: Path | None = None) -> Outcome:
+def dry_run(parameters: RunParameters, notebook: Path | None = None) -> Outcome:
     """All of `check`, and in words what would be done."""
     try:
         folder, checked = check(parameters, notebook)
@@ -75,13 +75,13 @@ def dry_run(parameters: SweepParameters, notebook: Path | None = None) -> Outcom
 
 
 def run_batch(
-    parameters: SweepParameters,
+    parameters: RunParameters,
     build_report: Callable[[Path], Path],
     *,
     notebook: Path | None = None,
     stream: TextIO | None = None,
 ) -> Outcome:
-    """Run the sweep notebook with these parameters, then build its report, whatever happened.
+    """Run the notebook of these parameters, then build its report, whatever happened.
 
     Args:
         build_report: makes the page of a run folder and returns its path (`report.build`).
@@ -90,7 +90,7 @@ def run_batch(
 
     Never raises for a failed run; see `Outcome`.
     """
-    source = notebook or notebook_path()
+    source = notebook or notebook_path(type(parameters))
     try:
         folder, checked = check(parameters, source)
         make_folder(folder)
@@ -102,7 +102,7 @@ def run_batch(
 
 
 def _execute(
-    source: Path, parameters: SweepParameters, folder: Path, checked: Checked, stream: TextIO
+    source: Path, parameters: RunParameters, folder: Path, checked: Checked, stream: TextIO
 ) -> BaseException | None:
     """Run the notebook in a kernel of its own; keeps the executed copy. Returns what ended it early."""
     import papermill

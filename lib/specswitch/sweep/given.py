@@ -10,23 +10,27 @@ import json
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 
 from specswitch.results.layout import MANIFEST, DamagedError, read_json
 from specswitch.results.provenance import lengthen
-from specswitch.sweep.parameters import ParameterError, SweepParameters
+from specswitch.sweep.parameters import ParameterError, RunParameters
 
+P = TypeVar("P", bound=RunParameters)
+# Where and how it runs: not part of what was measured.
+NOT_STORED = ("out_dir", "resume", "hold", "progress", "measure")
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def read_given(
+    kind: type[P],
     pairs: Sequence[tuple[str, str]] = (),
     yaml_texts: Sequence[str] = (),
     base: Mapping[str, Any] | None = None,
-) -> SweepParameters:
-    """The sweep's parameters from `-p` pairs and `-y` texts, laid over `base` (default: nothing).
+) -> P:
+    """The parameters of a kind of run from `-p` pairs and `-y` texts, laid over `base` (default: nothing).
 
     Raises:
         ParameterError: not YAML, no mapping, a name twice, unknown or of the wrong type.
@@ -36,36 +40,36 @@ def read_given(
         for name, value in _mapping(text).items():
             _put(values, name, value)
     for name, text in pairs:
-        _put(values, name, read_value(name, text))
-    return SweepParameters.of({**(base or {}), **values})
+        _put(values, name, read_value(kind, name, text))
+    return kind.of({**(base or {}), **values})
 
 
 def stored_parameters(folder: Path) -> dict[str, Any]:
     """The parameters of the run in `folder`, to go on with; empty when there is none that can be read.
 
-    Where and how it runs is not among them: `out_dir`, `resume`, `hold`, `progress`.
+    Where and how it runs is not among them (`NOT_STORED`).
     """
     try:
         stored = lengthen(read_json(folder / MANIFEST)["parameters"], folder)
     except (DamagedError, KeyError):
         return {}
-    return {k: v for k, v in stored.items() if k not in ("out_dir", "resume", "hold", "progress")}
+    return {k: v for k, v in stored.items() if k not in NOT_STORED}
 
 
-def read_value(name: str, text: str) -> Any:
-    """The value that `text` means for the parameter `name`; what does not fit its type is left as text.
+def read_value(kind: type[RunParameters], name: str, text: str) -> Any:
+    """The value that `text` means for the parameter `name` of `kind`; what does not fit its type is left as text.
 
     Booleans: true, false. Lists: JSON (`[1, 2]`) or commas (`1,2`). `none` or `null` where None is possible.
     """
-    field = SweepParameters.model_fields.get(name)
+    field = kind.model_fields.get(name)
     if field is None:
         return text  # an unknown name is refused with all others
-    kind, optional = _plain_type(field.annotation)
+    plain, optional = _plain_type(field.annotation)
     if optional and text.lower() in ("none", "null"):
         return None
-    if get_origin(kind) is list:
-        return _list(text, get_args(kind)[0])
-    return _scalar(text, kind)
+    if get_origin(plain) is list:
+        return _list(text, get_args(plain)[0])
+    return _scalar(text, plain)
 
 
 def _mapping(text: str) -> dict[str, Any]:

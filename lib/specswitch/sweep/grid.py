@@ -7,38 +7,41 @@ concurrency, and who goes first rotates with the repeat and the concurrency.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
-from specswitch.config import Arm, Point, Rule, ServerConfig, SweepPlan
+from specswitch.config import Arm, Plan, Point, Rule, ServerConfig, SweepPlan
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint, CrossingPlan, CrossingPoint
 
 Hold = Literal["all", "one"]
 T = TypeVar("T")
 
 
-def points(plan: SweepPlan, hold: Hold = "all") -> list[Point]:
+@overload
+def points(plan: SweepPlan, hold: Hold = "all") -> list[Point]: ...
+
+
+@overload
+def points(plan: CrossingPlan, hold: Hold = "all") -> list[CrossingPoint]: ...
+
+
+def points(plan: AnyPlan, hold: Hold = "all") -> list[Point] | list[CrossingPoint]:
     """Every point of the plan, once, in order.
 
-    `all`: repeat, concurrency, arm (rotated). `one`, where only one server is up: repeat, server (rotated),
-    concurrency, arm (rotated), so that each server is started once per repeat.
+    A load is a concurrency or a shape. `all`: repeat, load, arm (rotated). `one`, where only one server is
+    up: repeat, server (rotated), load, arm (rotated), so that each server is started once per repeat.
     """
-    ordered = []
+    ordered: list[Any] = []
     for repeat in range(plan.repeats):
         for arms in _groups(plan, hold, repeat):
-            for at, concurrency in enumerate(plan.concurrencies):
+            for at in range(len(plan.loads)):
                 ordered += [
-                    Point(
-                        arm=arm,
-                        server=server_config(plan, arm),
-                        workload=plan.workload,
-                        concurrency=concurrency,
-                        repeat=repeat,
-                    )
+                    plan.point(arm, server_config(plan, arm), at, repeat)
                     for arm in rotated(arms, repeat + at)
                 ]
     return ordered
 
 
-def server_config(plan: SweepPlan, arm: Arm) -> ServerConfig:
+def server_config(plan: Plan, arm: Arm) -> ServerConfig:
     """The server that an arm asks for: the plan's base with the arm's path, overlap and rule."""
     base = {name: getattr(plan.server, name) for name in ServerConfig.model_fields}
     draft = None if arm.path == "none" else plan.draft
@@ -59,7 +62,7 @@ def launch_config(server: ServerConfig) -> ServerConfig:
     return ServerConfig(**{**base, "rule": Rule(threshold=1, lazy_window=server.rule.lazy_window)})
 
 
-def launch_configs(measured: Sequence[Point]) -> list[ServerConfig]:
+def launch_configs(measured: Sequence[AnyPoint]) -> list[ServerConfig]:
     """The servers that these points need, each once, in order of first use."""
     needed = [launch_config(point.server) for point in measured]
     return list({config.canonical(): config for config in needed}.values())
@@ -78,7 +81,7 @@ def rotated(items: Sequence[T], by: int) -> list[T]:
     return [*items[start:], *items[:start]]
 
 
-def _groups(plan: SweepPlan, hold: Hold, repeat: int) -> list[list[Arm]]:
+def _groups(plan: Plan, hold: Hold, repeat: int) -> list[list[Arm]]:
     """Arms that take turns with each other: all of them, or those of one server after the other."""
     if hold == "all":
         return [list(plan.arms)]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specswitch.config import Point
+from specswitch.load.crossing_plan import AnyPoint
 from specswitch.serving.errors import IdentityError
 
 RULE = ("threshold", "enable_threshold", "dwell", "sync")
 
 
-def identity_row(point: Point, state: Mapping[str, Any]) -> dict[str, Any]:
+def identity_row(point: AnyPoint, state: Mapping[str, Any]) -> dict[str, Any]:
     """The identity columns of a row, from the server's own report.
 
     `policy` is the rule in force as one object; `threshold` and its companions stand beside it flat.
@@ -44,7 +44,7 @@ def identity_row(point: Point, state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def asked_of(point: Point) -> dict[str, Any]:
+def asked_of(point: AnyPoint) -> dict[str, Any]:
     """What the server's report must say for this point, the rule apart."""
     server = point.server
     asked: dict[str, Any] = {
@@ -57,7 +57,7 @@ def asked_of(point: Point) -> dict[str, Any]:
     return asked
 
 
-def check_rule(point: Point, state: Mapping[str, Any]) -> None:
+def check_rule(point: AnyPoint, state: Mapping[str, Any]) -> None:
     """Raise IdentityError unless the rule in force is the point's; a sync rule that it leaves open may be any."""
     rule = point.server.rule
     if rule.threshold is None:

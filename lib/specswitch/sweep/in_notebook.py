@@ -1,21 +1,25 @@
-"""The verbs of the sweep notebook: show the values in force, measure, show a first table."""
+"""The verbs of the measuring notebooks: show the values in force, measure, show a first table."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
-from specswitch.results import Run, summary
+from specswitch.results import Run, read_run, summary
 from specswitch.results.manifest import now
 from specswitch.results.provenance import shorten
-from specswitch.sweep.parameters import SweepParameters
+from specswitch.sweep.crossing_parameters import CrossingParameters
+from specswitch.sweep.given import stored_parameters
+from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.progress import bar, lines
 from specswitch.sweep.runner import run_sweep
 
 
-def effective(asked: SweepParameters) -> pd.DataFrame:
+def effective(asked: RunParameters) -> pd.DataFrame:
     """The parameters in force, one row each, and which of them were changed; the index names the time."""
     values, changed = shorten(asked.model_dump()), asked.changed()
     return pd.DataFrame(
@@ -24,8 +28,8 @@ def effective(asked: SweepParameters) -> pd.DataFrame:
     )
 
 
-def measure(asked: SweepParameters, stop: threading.Event | None = None) -> Run:
-    """Run the sweep that was asked for and return what is stored. Raises as `run_sweep`."""
+def measure(asked: RunParameters, stop: threading.Event | None = None) -> Run:
+    """Run what was asked for and return what is stored. Raises as `run_sweep`."""
     plan, folder = asked.plan(), asked.run_dir()
     with bar() if asked.progress else lines(sys.stdout) as tell:
         return run_sweep(
@@ -37,6 +41,24 @@ def measure(asked: SweepParameters, stop: threading.Event | None = None) -> Run:
             stop=stop,
             on_progress=tell,
         )
+
+
+def crossing_asked(namespace: Mapping[str, Any]) -> CrossingParameters:
+    """The crossing notebook's parameters: pass `globals()`. With `measure = False`, those of the stored run.
+
+    Raises:
+        ParameterError: as `RunParameters.of_namespace`.
+    """
+    asked = CrossingParameters.of_namespace(namespace)
+    if asked.measure:
+        return asked
+    where = {name: getattr(asked, name) for name in ("out_dir", "measure", "progress")}
+    return CrossingParameters.of({**stored_parameters(asked.run_dir()), **where})
+
+
+def measure_or_read(asked: CrossingParameters) -> Run:
+    """Measure what was asked for; with `measure = False`, only read what the run folder holds."""
+    return measure(asked) if asked.measure else read_run(asked.run_dir())
 
 
 def throughput_table(points: pd.DataFrame) -> pd.DataFrame:

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specswitch.config import Point
-from specswitch.load.closed_loop import LoadResult, run_sync
+from specswitch.load.closed_loop import run_sync
+from specswitch.load.crossing_plan import AnyPoint, CrossingPoint
 from specswitch.load.idle import wait_until_idle
+from specswitch.load.over_time import run_over_time_sync, warm_up
 from specswitch.load.prompts import Prompts
+from specswitch.load.sender import LoadResult
 from specswitch.metrics.records import StepRecord
 from specswitch.results.steps_file import count_steps, read_steps, step_log
 from specswitch.sweep.identity import check_rule, identity_row
@@ -71,7 +74,7 @@ class Measured:
 
 
 def measure(
-    server: LiveServer, point: Point, prompts: Prompts, steps_dir: Path, stop: threading.Event
+    server: LiveServer, point: AnyPoint, prompts: Prompts, steps_dir: Path, stop: threading.Event
 ) -> Measured:
     """Measure `point` on a server that was started for it. `stop` ends the load at once.
 
@@ -82,8 +85,12 @@ def measure(
     server.flush()
     if point.server.rule.threshold is not None:
         server.set_rule(**rule_changes(point))
+    if isinstance(point, CrossingPoint) and point.warmup_s:
+        warm_up(server.url, prompts, point.workload, point.shape, point.warmup_s, stop=stop)
+        wait_until_idle(server.url, IDLE_WAIT_S)
+        server.flush()
     identity = identity_row(point, server.state())
-    load = run_sync(server.url, prompts, point.workload, point.concurrency, stop=stop)
+    load = drive(server.url, point, prompts, stop)
     if load.stopped_by == "stop":
         raise SweepStoppedError(f"stopped in {point.point_id}")
     wait_until_idle(server.url, IDLE_WAIT_S)
@@ -93,7 +100,14 @@ def measure(
     return Measured(load, tuple(steps), identity)
 
 
-def rule_changes(point: Point) -> dict[str, Any]:
+def drive(url: str, point: AnyPoint, prompts: Prompts, stop: threading.Event) -> LoadResult:
+    """Load the server at `url` as the point asks: a constant concurrency, or a shape over time."""
+    if isinstance(point, Point):
+        return run_sync(url, prompts, point.workload, point.concurrency, stop=stop)
+    return run_over_time_sync(url, prompts, point.workload, point.shape, repeat=point.repeat, stop=stop)
+
+
+def rule_changes(point: AnyPoint) -> dict[str, Any]:
     """Arguments of `set_rule` that give the point's rule. The sync rule only where the point names one."""
     rule = point.server.rule
     changes: dict[str, Any] = {

@@ -1,17 +1,17 @@
-"""The flat parameters of the sweep notebook, typed: what a parameters cell or `-p name value` may say.
+"""The flat parameters of a measuring notebook, typed: what a parameters cell or `-p name value` may say.
 
-`SweepParameters` is the one list of names, types and defaults; the notebook's parameters cell repeats it, and
-a test compares the two.
+`RunParameters` is what every such notebook takes, `SweepParameters` adds what a sweep needs. Each is the one
+list of names, types and defaults; the notebook's parameters cell repeats it, and a test compares the two.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import psutil
 from pydantic import Field, ValidationError
@@ -19,12 +19,14 @@ from pydantic import Field, ValidationError
 from specswitch.config import (
     NonNegative,
     Positive,
+    Requests,
     ServerConfig,
     Strict,
     SweepPlan,
     Workload,
     project_root,
 )
+from specswitch.load.crossing_plan import AnyPlan, CrossingPlan
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
 from specswitch.sweep.explain import explain
@@ -33,6 +35,8 @@ from specswitch.sweep.grid import Hold, launch_configs, points
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
 Seconds = Annotated[float, Field(gt=0)]
+Sent = TypeVar("Sent", bound=Requests)
+PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
 # What a notebook's namespace holds besides the user's own plain values.
 _NOT_PARAMETERS = ("In", "Out")
 
@@ -46,8 +50,10 @@ class ParameterError(ValueError):
     """A parameter is unknown, of the wrong type, or impossible. The message names it and the cure."""
 
 
-class SweepParameters(Strict):
-    """Parameters of a sweep, all plain values. Times in seconds.
+class RunParameters(Strict):
+    """Parameters of every measuring notebook, all plain values. Times in seconds.
+
+    `NOTEBOOK` is the notebook's file; subclasses add their own parameters and say how they become a plan.
 
     Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
     makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair. `arms`: labels,
@@ -59,14 +65,13 @@ class SweepParameters(Strict):
     weights. `progress`: a progress bar, for somebody who looks on.
     """
 
+    NOTEBOOK: ClassVar[str]
+
     out_dir: str | None = None
     resume: bool = False
     model: str | None = None
     draft: str | None = None
-    arms: list[str] = Field(
-        default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
-    )
-    concurrencies: list[Positive] = Field(default=[1, 4, 16, 32])
+    arms: list[str]
     repeats: Positive = 3
     dataset: str = "pydocs"
     prompt_tokens: Positive = 48
@@ -74,8 +79,6 @@ class SweepParameters(Strict):
     ignore_eos: bool = True
     temperature: Annotated[float, Field(ge=0)] = 0.0
     seed: NonNegative = 1
-    warmup_s: Annotated[float, Field(ge=0)] = 0.5
-    window_s: Seconds = 2.0
     request_timeout_s: Seconds = 120.0
     device: Literal["cpu", "cuda"] = "cpu"
     cpu_threads: Positive = 1
@@ -140,7 +143,7 @@ class SweepParameters(Strict):
 
     def changed(self) -> dict[str, Any]:
         """The parameters that differ from the defaults."""
-        defaults = type(self)()
+        defaults = self.of({})
         return {k: v for k, v in self.model_dump().items() if v != getattr(defaults, k)}
 
     def run_dir(self) -> Path:
@@ -160,28 +163,30 @@ class SweepParameters(Strict):
         enough = psutil.virtual_memory().available >= servers * CPU_SERVER_BYTES
         return "all" if enough else "one"
 
-    def plan(self) -> SweepPlan:
+    def plan(self) -> AnyPlan:
         """The plan that these parameters describe.
 
         Raises:
             ParameterError: they contradict each other, e.g. a concurrency above max_running_requests.
         """
+        raise NotImplementedError
+
+    def _planned(self, make: Callable[..., PlanOf]) -> PlanOf:
+        """What `make` makes of the entries of `config.Plan`, checked. Raises as `plan`."""
         model, draft = self._pair()
         try:
-            plan = SweepPlan(
+            plan = make(
                 model=model,
                 draft=draft,
                 arms=tuple(parse_arm(label, self.lazy_window) for label in self.arms),
-                concurrencies=tuple(self.concurrencies),
                 repeats=self.repeats,
-                workload=self._workload(),
                 server=self._server(model),
             )
             points(plan)  # a server that an arm asks for may be impossible, too
             return plan
         except ValidationError as problem:
             raise ParameterError(explain(problem)) from problem
-        except ValueError as problem:
+        except (ValueError, FileNotFoundError) as problem:
             raise ParameterError(str(problem)) from problem
 
     def _pair(self) -> tuple[str, str]:
@@ -194,11 +199,12 @@ class SweepParameters(Strict):
             return str(pair.target_dir()), str(pair.draft_dir())
         return str(in_checkout(self.model)), str(in_checkout(self.draft))
 
-    def _workload(self) -> Workload:
-        values = {name: getattr(self, name) for name in Workload.model_fields}
+    def _sent(self, kind: type[Sent]) -> Sent:
+        """What is sent, as this kind of workload."""
+        values = {name: getattr(self, name) for name in kind.model_fields}
         if self.dataset.startswith(FILE_PREFIX):
             values["dataset"] = f"{FILE_PREFIX}{in_checkout(self.dataset.removeprefix(FILE_PREFIX))}"
-        return Workload(**values)
+        return kind(**values)
 
     def _server(self, model: str) -> ServerConfig:
         same = set(ServerConfig.model_fields) & set(type(self).model_fields)
@@ -217,3 +223,24 @@ class SweepParameters(Strict):
         if self.device == "cpu":
             pairs.setdefault("OMP_NUM_THREADS", str(self.cpu_threads))
         return pairs
+
+
+class SweepParameters(RunParameters):
+    """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds)."""
+
+    NOTEBOOK: ClassVar[str] = "01-sweep.ipynb"
+
+    arms: list[str] = Field(
+        default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
+    )
+    concurrencies: list[Positive] = Field(default=[1, 4, 16, 32])
+    warmup_s: Annotated[float, Field(ge=0)] = 0.5
+    window_s: Seconds = 2.0
+
+    def plan(self) -> SweepPlan:
+        """The sweep that these parameters describe. Raises ParameterError when they contradict each other."""
+        return self._planned(
+            lambda **common: SweepPlan(
+                **common, concurrencies=tuple(self.concurrencies), workload=self._sent(Workload)
+            )
+        )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from specswitch.config import Point, ServerConfig
+from specswitch.config import ServerConfig
+from specswitch.load.crossing_plan import AnyPoint
 from specswitch.results.files import make_folder
 from specswitch.results.layout import SERVERS
 from specswitch.results.manifest import now
@@ -49,7 +50,7 @@ class ServerPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def server_for(self, point: Point) -> Held:
+    def server_for(self, point: AnyPoint) -> Held:
         """The server for this point; started now if it is not up.
 
         Raises what `launch` raises, and DraftMismatchError when practically no draft is right.

@@ -1,12 +1,14 @@
-"""Everything that can be wrong with a sweep and can be known before a server is started, in a few seconds."""
+"""Everything that can be wrong with a run and can be known before a server is started, in a few seconds."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specswitch.config import Point, ServerConfig, SweepPlan
+from specswitch.config import ServerConfig
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint
 from specswitch.load.prompts import Prompts
 from specswitch.results.layout import ResultsError
 from specswitch.results.lock import BusyError, is_locked
@@ -23,9 +25,9 @@ from specswitch.sweep.prompting import prompts_of
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A sweep that can begin: its points in order, its servers and their commands, its first prompts."""
+    """A run that can begin: its points in order, its servers and their commands, its first prompts."""
 
-    points: list[Point]
+    points: Sequence[AnyPoint]
     servers: list[ServerConfig]
     commands: list[list[str]]
     prompts: Prompts
@@ -36,8 +38,7 @@ class Checked:
         commands = [
             f"  {n}: {' '.join(shorten(redact(c)))}" for n, c in zip(names, self.commands, strict=True)
         ]
-        workload = self.points[0].workload
-        seconds = len(self.points) * (workload.warmup_s + workload.window_s)
+        seconds = sum(point.load_s for point in self.points)
         return "\n".join(
             [
                 f"{len(self.points)} points, at least {seconds:,.0f} s of load, on {len(self.servers)} servers:",
@@ -48,7 +49,7 @@ class Checked:
         )
 
 
-def precheck(plan: SweepPlan, out_dir: Path, *, resume: bool = False, hold: grid.Hold = "all") -> Checked:
+def precheck(plan: AnyPlan, out_dir: Path, *, resume: bool = False, hold: grid.Hold = "all") -> Checked:
     """Check folder, models, prompts, lengths, ports and what each server would run. Starts and writes nothing.
 
     Raises:

@@ -25,7 +25,7 @@ class Progress:
             return f"{head}: starting this server"
         if self.row is None:
             return head
-        speed = self.row["output_tok_s"]
+        speed = self.row.get("output_tok_s_load", self.row["output_tok_s"])
         return f"{head}: {'no steady window' if speed is None else f'{speed:,.0f} tokens/s'}"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from specswitch.config import Point
+from specswitch.load.crossing_plan import AnyPoint
 from specswitch.load.prompts import Prompts, load_prompts
 
 
-def prompts_of(point: Point) -> Prompts:
+def prompts_of(point: AnyPoint) -> Prompts:
     """The prompts of a point: those of its seed plus its repeat. Raises as `load_prompts`."""
     w = point.workload
     return _load(w.dataset, point.server.model, w.prompt_tokens, w.seed + point.repeat)

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from specswitch.config import Point
+from specswitch.load.crossing_plan import AnyPoint
 from specswitch.load.prompts import Prompts
+from specswitch.metrics.crossing import crossing_metrics
 from specswitch.metrics.point import point_metrics
+from specswitch.metrics.window import Window
 from specswitch.sweep.measure import Measured
 
 
 def point_row(
-    point: Point, measured: Measured, prompts: Prompts, server: Mapping[str, Any], code: Mapping[str, Any]
+    point: AnyPoint, measured: Measured, prompts: Prompts, server: Mapping[str, Any], code: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The content of `point.json`.
 
@@ -37,7 +40,21 @@ def point_row(
         "window_start_s": window.start_s if window else None,
         "window_end_s": window.end_s if window else None,
         "client_cpu_share": load.client_cpu_share,
-        **point_metrics(load.records, measured.steps, window),
+        **numbers(point, measured),
         **server,
         **code,
+    }
+
+
+def numbers(point: AnyPoint, measured: Measured) -> dict[str, Any]:
+    """The measured half of the row. A load that changes over time has no steady window; its row says so."""
+    load = measured.load
+    if isinstance(point, Point):
+        return point_metrics(load.records, measured.steps, load.window)
+    driven = Window(load.started_s, load.started_s + point.shape.duration_s)
+    return {
+        "shape": point.shape.text,
+        "load_started_s": driven.start_s,
+        "load_ended_s": driven.end_s,
+        **crossing_metrics(load.records, measured.steps, driven),
     }

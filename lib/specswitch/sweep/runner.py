@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from specswitch.config import Point, SweepPlan
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint
 from specswitch.metrics.point import request_counts
 from specswitch.results import Run, read_run
 from specswitch.results.layout import SERVERS
@@ -37,7 +37,7 @@ DEATH_KNOWN_S = 3.0
 
 
 def run_sweep(
-    plan: SweepPlan,
+    plan: AnyPlan,
     out_dir: Path,
     *,
     parameters: Mapping[str, Any] | None = None,
@@ -50,6 +50,7 @@ def run_sweep(
     """Measure every point of `plan` that `out_dir` does not have yet; returns the stored run.
 
     Args:
+        plan: a sweep or a crossing run.
         out_dir: absolute run folder; created if need be, locked while it is written.
         parameters: the flat parameters behind the plan, for the manifest.
         hold: `all` servers up at once, or `one` at a time.
@@ -95,7 +96,7 @@ def _alone_on(device: str) -> Iterator[None]:
         yield
 
 
-def _measure_and_store(store: RunStore, held: Held, point: Point, stop: threading.Event) -> dict[str, Any]:
+def _measure_and_store(store: RunStore, held: Held, point: AnyPoint, stop: threading.Event) -> dict[str, Any]:
     """One point, raw records to the disk before any number is computed from them. Returns its row."""
     prompts = prompts_of(point)
     log_start = _size(held.log)
@@ -122,7 +123,7 @@ def _raise_if_dead(held: Held) -> None:
         time.sleep(0.1)
 
 
-def _why_failed(point: Point, measured: Measured) -> str:
+def _why_failed(point: AnyPoint, measured: Measured) -> str:
     counts = request_counts(measured.load.records)
     errors = "; ".join(f"{n} x {text}" for text, n in counts["errors"].items()) or "no request ended"
     return (
