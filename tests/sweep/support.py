@@ -68,6 +68,7 @@ def _small(out_dir: Path | None, tricks: dict[str, Any] | None, other: dict[str,
         "output_tokens": 8,
         "ready_timeout_s": 60.0,
         "progress": False,
+        "hold": "all",  # not left to the memory that is free just now
         **other,
     }
     if out_dir is not None:
