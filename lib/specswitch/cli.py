@@ -86,6 +86,10 @@ def _run(
         asked = read_given(kind, [*pairs, *options], yaml_texts, stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
+    if asked.resume and asked.out_dir is None:
+        _end(2, "--resume: say which run, with --out DIR")
+    if asked.resume and not Path(asked.run_dir()).exists():
+        click.echo(f"nothing to resume in {asked.run_dir()}: a new run", err=True)
     if not getattr(asked, "measure", True):
         _end(2, "measure = False measures nothing: `specswitch report DIR` shows a stored run")
     from specswitch.sweep import batch

@@ -11,13 +11,15 @@ from click.testing import CliRunner
 from specswitch.calibration.outcome import OTHER_LENGTHS
 from specswitch.cli import main
 from specswitch.engine.policy import load_batch_table
+from specswitch.metrics import break_even
 from sweep.support import servers_left, use_fake_engines
 
 SMALL = ["-p", "concurrencies", "1,2,4,8", "-p", "repeats", "2", "-p", "prompt_tokens", "8"]
+LONG = ["-p", "output_tokens", "200"]  # a busy machine gives the fake server few turns
 
 
 def calibrate(out: Path, *more: str):
-    return CliRunner().invoke(main, ["calibrate", "--out", str(out), *SMALL, *more])
+    return CliRunner().invoke(main, ["calibrate", "--out", str(out), *SMALL, *LONG, *more])
 
 
 @pytest.fixture
@@ -52,12 +54,28 @@ def test_another_accept_length_gives_another_answer_or_no_table(tmp_path: Path) 
     assert not (tmp_path / "c" / "batch-table.json").exists()
 
 
+@pytest.mark.usefixtures("fake")
+def test_doubtful_step_times_give_no_table_and_take_an_old_one_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "batch-table.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(break_even, "REPEATS_FACTOR", 0.5)
+    answer = calibrate(tmp_path / "c")
+    assert answer.exit_code == 1, answer.output
+    assert "no table from these step times" in answer.stderr
+    assert [p.name for p in (tmp_path / "c").glob("*.json")] == ["calibration.json"]
+    found = json.loads((tmp_path / "c" / "calibration.json").read_text(encoding="utf-8"))
+    assert len(found["doubts"]) == 8
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        (["-p", "output_tokens", "16"], "output_tokens=16"),
+        (["-p", "num_steps", "40"], "output_tokens=200"),
         (["-p", "model", "/nowhere"], "without draft"),
         (["-p", "repeats", "0"], "repeats"),
+        (["-p", "arms", "none"], "arms=['none']"),
         (["-p", "treshold", "4"], "treshold"),
         (["-p", "max_running_requests", "4"], "max_running_requests=4"),
     ],

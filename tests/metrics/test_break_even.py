@@ -13,6 +13,7 @@ from specswitch.metrics.break_even import (
     break_even_at,
     break_even_batch,
     break_even_lengths,
+    doubts,
     mean_step_ms,
     paying_ranges,
     pooled_accept_length,
@@ -112,3 +113,11 @@ def test_pooled_length_and_means():
     assert pooled_accept_length(measured).value == 2.0
     assert mean_step_ms(measured, 1, "speculative") == pytest.approx(16.0)
     assert mean_step_ms(measured, 3, "plain") is None
+
+
+def test_step_times_that_cannot_be_are_in_doubt():
+    assert doubts(waves({1: [1.5, 1.6], 8: [2.5, 2.6]})) == []
+    (impossible,) = doubts(waves({1: [0.8, 0.9], 8: [2.5, 2.6]}))
+    assert impossible.startswith("batch 1: a speculative step took less time")
+    (unequal,) = doubts(waves({1: [1.5, 1.6], 8: [2.0, 3.2]}))
+    assert unequal == "batch 8, speculative: repeats took 20.0 to 32.0 ms a step"

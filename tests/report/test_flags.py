@@ -4,7 +4,7 @@ import pytest
 
 from plots.tables import STATIC, made_up_table
 from specswitch.report import tables
-from specswitch.report.flags import flags, warnings
+from specswitch.report.flags import flags, unequal_repeats, warnings
 
 CASES = [
     ({"steady": False}, ["no steady window"]),
@@ -36,3 +36,22 @@ def test_b9_repetitive_text_is_told_with_its_count_and_shown_in_its_row():
 
 def test_a_sound_table_has_no_warning():
     assert warnings(made_up_table(STATIC)) == []
+
+
+def test_repeats_that_differ_too_much_are_told_with_the_worst():
+    table = made_up_table(STATIC, (1, 4))
+    assert unequal_repeats(table) == []
+    row = table.index[(table["label"] == STATIC[0]) & (table["concurrency"] == 4)][0]
+    table.loc[row, "output_tok_s"] /= 3
+    (sentence,) = unequal_repeats(table)
+    assert sentence.startswith("Not a quiet machine")
+    assert f"({STATIC[0]} at C = 4; 1 of " in sentence
+
+
+def test_a_load_over_time_is_judged_by_its_own_rate_and_no_rate_is_no_complaint():
+    table = made_up_table(STATIC, (1,))
+    table["output_tok_s_load"] = [100.0, *[40.0] * (len(table) - 1)]
+    table["output_tok_s"] = None
+    table["concurrency"] = None
+    assert len(unequal_repeats(table)) == 1
+    assert unequal_repeats(table.drop(columns=["output_tok_s", "output_tok_s_load"])) == []

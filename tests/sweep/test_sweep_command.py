@@ -155,3 +155,12 @@ def test_c17_any_locale_any_letter_and_no_secret(tmp_path: Path, monkeypatch: py
         assert str(tmp_path) not in text
         assert "hf_secret_value" not in text
     assert specswitch("report", str(out)).stdout.strip() == str(out / "report.html")
+
+
+def test_resume_without_a_run_is_refused_or_said(tmp_path: Path) -> None:
+    nowhere = specswitch("sweep", "--resume")
+    assert nowhere.returncode == 2
+    assert "--out DIR" in nowhere.stderr
+    new = specswitch("sweep", "--resume", "--out", str(tmp_path / "new"), "--dry-run")
+    assert new.returncode == 0, new.stderr
+    assert f"nothing to resume in {tmp_path / 'new'}: a new run" in new.stderr

@@ -35,9 +35,11 @@ def calibrate_command(
 
     The parameters are those of the sweep; its concurrencies are the batch sizes. Written into the folder:
     calibration.json, and batch-table.json for --speculative-batch-table. The last line printed is the path of
-    the table, or of calibration.json where speculation pays nowhere.
+    the table, or of calibration.json where speculation pays nowhere. Exit code 1 and no table where repeats
+    differ too much to be believed.
     """
     from specswitch.calibration import outcome, run
+    from specswitch.metrics.break_even import doubts
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
@@ -63,6 +65,9 @@ def calibrate_command(
     found = outcome.Calibration(path, waves, accept_length)
     table = outcome.save(found, folder, about)
     click.echo(outcome.describe(found))
+    if doubtful := doubts(waves):
+        reasons = "\n".join(f"- {d}" for d in doubtful)
+        _end(1, f"no table from these step times, calibrate again on a quiet machine:\n{reasons}")
     click.echo(str(table or folder / outcome.CALIBRATION))
 
 

@@ -11,6 +11,7 @@ from specswitch.metrics.break_even import (
     Wave,
     break_even_batch,
     break_even_lengths,
+    doubts,
     mean_step_ms,
     paying_ranges,
     pooled_accept_length,
@@ -51,7 +52,7 @@ class Calibration:
 def save(calibration: Calibration, folder: Path, about: dict[str, Any]) -> Path | None:
     """Write `calibration.json`, and `batch-table.json` where speculation pays somewhere; path of the latter.
 
-    about: provenance, kept as it is. Raises ResultsError.
+    No table from step times that are in doubt. about: provenance, kept as it is. Raises ResultsError.
     """
     measured = pooled_accept_length(calibration.waves)
     ranges = calibration.ranges()
@@ -66,11 +67,13 @@ def save(calibration: Calibration, folder: Path, about: dict[str, Any]) -> Path 
             "break_even_accept_length": lengths,
             "speculate": ranges,
             "speculate_at": {str(a): calibration.ranges(a) for a in OTHER_LENGTHS},
+            "doubts": doubts(calibration.waves),
             "waves": [asdict(w) for w in calibration.waves],
             "about": about,
         },
     )
-    if not ranges:
+    (folder / TABLE).unlink(missing_ok=True)  # of an earlier calibration into the same folder
+    if not ranges or doubts(calibration.waves):
         return None
     write_json(folder / TABLE, {"speculate": [list(r) for r in ranges]})
     return folder / TABLE
@@ -91,6 +94,7 @@ def describe(calibration: Calibration) -> str:
     lines += ["", f"accept length {_number(length)}: speculate at {_ranges(calibration.ranges())}"]
     lines.append(f"threshold over repeats: {_threshold(calibration)}")
     lines += [f"at accept length {a}: {_ranges(calibration.ranges(a))}" for a in OTHER_LENGTHS]
+    lines.append("Between measured batch sizes the break-even length is interpolated.")
     lines.append("Decode steps only: prefill, which both modes share, is not in these numbers.")
     return "\n".join(lines)
 
@@ -99,7 +103,7 @@ def _threshold(calibration: Calibration) -> str:
     length = calibration.accept_length
     found = None if length is None else break_even_batch(calibration.waves, length)
     if found is None:
-        return "none, it does not pay at the smallest or still pays at the largest batch of some repeat"
+        return "no single one (in some repeat it does not pay at batch 1, or still pays at the largest)"
     between = "" if found.low is None else f" [{max(found.low, 0):.1f}, {found.high:.1f}]"
     return f"{found.mean:.1f}{between} (n={found.n})"
 

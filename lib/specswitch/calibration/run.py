@@ -38,6 +38,8 @@ def plan(parameters: SweepParameters, path: SpeculatingPath, out_dir: Path) -> P
 
     Raises as `sweep.precheck.precheck`, and PreflightError when an answer is too short to time a step.
     """
+    if "arms" in parameters.changed():
+        raise PreflightError(f"arms={parameters.arms}: a calibration has none; --path says which worker")
     ours = SweepParameters.of({**parameters.changed(), "arms": [f"off-{path}"]})
     fewest = ours.output_tokens / (ours.num_draft_tokens or ours.num_steps + 1)
     if fewest < 3 * SETTLING_STEPS:

@@ -18,6 +18,8 @@ from specswitch.metrics.records import StepRecord
 
 # The first steps of a wave: the batch fills, and a mode's first step carries the switch.
 SETTLING_STEPS = 3
+# Repeats whose step times differ by more than this were not measured on the same machine.
+REPEATS_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,23 @@ def break_even_batch(waves: Sequence[Wave], accept_length: float) -> Interval | 
             return None
         found.append(float(ranges[0][1]))
     return mean_interval(found)
+
+
+def doubts(waves: Sequence[Wave]) -> list[str]:
+    """What makes these step times no ground for a rule, a sentence each; empty when they will do."""
+    found = []
+    for batch, interval in break_even_lengths(waves).items():
+        if interval.mean < 1:
+            found.append(
+                f"batch {batch}: a speculative step took less time than a plain one ({interval.mean:.2f}x)"
+            )
+        for mode in ("plain", "speculative"):
+            times = [w.step_ms for w in waves if w.batch == batch and w.mode == mode]
+            if max(times) > REPEATS_FACTOR * min(times):
+                found.append(
+                    f"batch {batch}, {mode}: repeats took {min(times):.1f} to {max(times):.1f} ms a step"
+                )
+    return found
 
 
 def pooled_accept_length(waves: Sequence[Wave]) -> Ratio:

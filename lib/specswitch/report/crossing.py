@@ -15,7 +15,7 @@ from specswitch.plots.figure import interval_text, number
 from specswitch.plots.grid import exists, positive_ratio
 from specswitch.plots.throughput import baseline_of
 from specswitch.report.findings import VERDICTS
-from specswitch.report.flags import warnings
+from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.overview import arm_in_words, model_names, state
 from specswitch.report.scrub import scrub
@@ -67,7 +67,13 @@ def lede(run: Run, seen: Crossing) -> str:
 
 def summary(run: Run, seen: Crossing) -> list[str]:
     """What the run shows, in sentences, the state of the run itself last."""
-    found = [*speeds(seen), *recoveries(seen), *costs(seen), *warnings(seen.points)]
+    found = [
+        *unequal_repeats(seen.points),
+        *speeds(seen),
+        *recoveries(seen),
+        *costs(seen),
+        *warnings(seen.points),
+    ]
     return [scrub(s) for s in [*found, state(run, seen.points)]]
 
 

@@ -13,6 +13,9 @@ from specswitch.plots.grid import exists
 BUSY_CLIENT_SHARE = 0.9
 # Two texts may well begin with the same token; this share of all prompt tokens says more than that.
 WARM_SHARE = 0.01
+# Repeats of one arm at one load that differ by more than this factor were not measured on the same machine.
+REPEATS_FACTOR = 1.5
+_RATES = ("output_tok_s", "output_tok_s_load")
 # A client that sends this much later than it wanted to does not make the load that it was asked for.
 LATE_MS = 20.0
 
@@ -47,6 +50,29 @@ def warnings(points: pd.DataFrame) -> list[str]:
         f"Flagged {flag} ({counts[flag]} of {len(points)} points): {meaning}."
         for flag, meaning in MEANINGS.items()
         if counts[flag]
+    ]
+
+
+def unequal_repeats(points: pd.DataFrame) -> list[str]:
+    """One sentence if repeats of the same arm and load differ by more than `REPEATS_FACTOR`, naming the worst.
+
+    Drift that hits all arms alike cancels in paired ratios; a neighbour that comes and goes does not.
+    """
+    rate = next((c for c in _RATES if c in points.columns and points[c].notna().any()), None)
+    if rate is None:
+        return []
+    by = ["label", "concurrency"] if points["concurrency"].notna().any() else ["label"]
+    groups = points[points[rate] > 0].groupby(by, sort=False)[rate]
+    factor = (groups.max() / groups.min())[groups.count() > 1]
+    bad = factor[factor > REPEATS_FACTOR]
+    if bad.empty:
+        return []
+    worst = bad.idxmax() if isinstance(bad.idxmax(), tuple) else (bad.idxmax(),)
+    at = f" at C = {worst[1]}" if len(worst) > 1 else ""
+    return [
+        f"Not a quiet machine: repeats of the same arm and load differ by up to {bad.max():.1f}× ({worst[0]}{at}; "
+        f"{len(bad)} of {len(factor)} beyond {REPEATS_FACTOR}×). Differences between arms may be the machine's: "
+        "measure again with nothing else running, or with more repeats."
     ]
 
 

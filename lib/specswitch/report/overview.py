@@ -9,7 +9,7 @@ import pandas as pd
 from specswitch.config import project_root
 from specswitch.plots.grid import Grid
 from specswitch.report import findings
-from specswitch.report.flags import warnings
+from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import Cell, Column, table
 from specswitch.report.scrub import scrub
 from specswitch.report.tables import parities
@@ -66,6 +66,7 @@ def lede(run: Run, points: pd.DataFrame) -> str:
 def summary(run: Run, points: pd.DataFrame) -> list[str]:
     """What the run shows, in sentences, the state of the run itself last."""
     sentences = [
+        *unequal_repeats(points),
         findings.throughput(points),
         *findings.ratio(points[points["arm"] != "dynamic"]),
         *findings.envelope(points),

@@ -37,6 +37,9 @@ EXECUTED = "executed.ipynb"
 BATCH_LOCK = ".batch.lock"
 START_TIMEOUT_S = 120
 OK, FAILED, BAD_INPUT = 0, 1, 2
+ONE_AFTER_THE_OTHER = (
+    "not enough free memory for all servers at once: one after the other, drift is not shared"
+)
 BAD_INPUT_ERRORS = (ParameterError, NotebookError, ResultsError, PreflightError)
 
 
@@ -94,6 +97,8 @@ def run_batch(
     try:
         folder, checked = check(parameters, source)
         make_folder(folder)
+        if parameters.hold == "auto" and parameters.device == "cpu" and parameters.held() == "one":
+            print(ONE_AFTER_THE_OTHER, file=stream or sys.stderr)
         with locked(folder, BATCH_LOCK):
             problem = _execute(source, parameters, folder, checked, stream or sys.stderr)
             return _outcome(folder, problem, build_report)
