@@ -67,10 +67,10 @@ def unequal_repeats(points: pd.DataFrame) -> list[str]:
     bad = factor[factor > REPEATS_FACTOR]
     if bad.empty:
         return []
-    worst = bad.idxmax() if isinstance(bad.idxmax(), tuple) else (bad.idxmax(),)
-    at = f" at C = {worst[1]}" if len(worst) > 1 else ""
+    worst: object = bad.idxmax()
+    where = f"{worst[0]} at C = {worst[1]}" if isinstance(worst, tuple) else str(worst)
     return [
-        f"Not a quiet machine: repeats of the same arm and load differ by up to {bad.max():.1f}× ({worst[0]}{at}; "
+        f"Not a quiet machine: repeats of the same arm and load differ by up to {bad.max():.1f}× ({where}; "
         f"{len(bad)} of {len(factor)} beyond {REPEATS_FACTOR}×). Differences between arms may be the machine's: "
         "measure again with nothing else running, or with more repeats."
     ]
