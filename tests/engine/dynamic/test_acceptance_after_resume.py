@@ -69,8 +69,8 @@ def accept_length(steps: list[Verify], upto: int = ON) -> float:
     ("path", "requests", "syncs"),
     [
         pytest.param("v2", 16, ["lazy", "stale"], id="v2-16-requests"),
-        pytest.param("v1", 64, ["lazy", "eager", "stale"], id="v1-64-requests", marks=pytest.mark.slow),
-        pytest.param("v2", 64, ["lazy", "eager", "stale"], id="v2-64-requests", marks=pytest.mark.slow),
+        pytest.param("v1", 48, ["lazy", "eager", "stale"], id="v1-48-requests", marks=pytest.mark.slow),
+        pytest.param("v2", 48, ["lazy", "eager", "stale"], id="v2-48-requests", marks=pytest.mark.slow),
     ],
 )
 def test_accept_length_after_resume(
