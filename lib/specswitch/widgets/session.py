@@ -78,7 +78,7 @@ class Session:
 
     @property
     def source(self) -> Source | None:
-        """The server of this session, or of the last one."""
+        """The server that runs now, or that ran last."""
         return self._source
 
     def start(self, source: Source, rule: Rule | None, concurrency: int) -> bool:

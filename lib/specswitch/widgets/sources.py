@@ -66,7 +66,7 @@ class Source(Protocol):
 
 
 class Launched:
-    """A server started for this session; it ends with it. Its log lies under `reports/live-*/`."""
+    """A server that the panel starts and ends. Its log lies under `reports/live-*/`."""
 
     def __init__(self, config: ServerConfig, base: SweepParameters, path: Kind) -> None:
         self.base, self.path = base, path
