@@ -34,6 +34,18 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--resume", is_flag=True, help="Go on with the run in --out, with its parameters."),
         click.option("--dry-run", is_flag=True, help="Check everything and show what would be done."),
+        click.option(
+            "--no-notebook",
+            is_flag=True,
+            help="Measure without Jupyter and without a page (a GPU node); prints the run folder.",
+        ),
+        click.option(
+            "-f",
+            "files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            help="Parameters from a YAML file, such as notebooks/plans/*.yaml.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -73,17 +85,19 @@ def _run(
     out: Path | None,
     resume: bool,
     dry_run: bool,
+    no_notebook: bool,
+    files: tuple[Path, ...],
 ) -> None:
     """Run the notebook of these parameters in batch, or say what would be done; ends with the exit code."""
     from specswitch.results.layout import ResultsError
-    from specswitch.sweep.given import read_given, stored_parameters
+    from specswitch.sweep.given import read_given, read_yaml, stored_parameters
     from specswitch.sweep.parameters import ParameterError
 
     options = [("out_dir", os.path.abspath(out))] if out is not None else []
     options += [("resume", "true")] if resume else []
     try:
         stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
-        asked = read_given(kind, [*pairs, *options], yaml_texts, stored)
+        asked = read_given(kind, [*pairs, *options], [*map(read_yaml, files), *yaml_texts], stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
     if asked.resume and asked.out_dir is None:
@@ -92,9 +106,12 @@ def _run(
         click.echo(f"nothing to resume in {asked.run_dir()}: a new run", err=True)
     if not getattr(asked, "measure", True):
         _end(2, "measure = False measures nothing: `specswitch report DIR` shows a stored run")
-    from specswitch.sweep import batch
+    from specswitch.sweep import bare, batch
 
-    outcome = batch.dry_run(asked) if dry_run else batch.run_batch(asked, _build_report)
+    if dry_run:
+        outcome = batch.dry_run(asked)
+    else:
+        outcome = bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
     if outcome.exit_code:
         _end(outcome.exit_code, outcome.message, outcome.report)
     click.echo(str(outcome.report or outcome.message))
@@ -153,7 +170,7 @@ def smollm2_command(directory: Path) -> None:
 @click.argument("name")
 @click.argument("directory", type=click.Path(path_type=Path))
 def shape_command(name: str, directory: Path) -> None:
-    """Write target and draft configurations of a shape (llama-8b) for --load-format dummy."""
+    """Write target and draft configurations of a shape (llama-8b, moe-30b-a3b) for --load-format dummy."""
     from specswitch.models.shapes import write_shape
 
     try:

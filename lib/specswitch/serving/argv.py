@@ -80,6 +80,8 @@ def redact(argv: Sequence[str]) -> list[str]:
 
 def _model_flags(cfg: ServerConfig) -> list[str]:
     flags = ["--model-path", str(Path(cfg.model).resolve()), "--dtype", cfg.dtype]
+    if cfg.load_format == "dummy":
+        flags += ["--load-format", "dummy", "--skip-tokenizer-init"]
     if cfg.context_length is not None:
         flags += ["--context-length", str(cfg.context_length)]
     return [*flags, "--random-seed", str(cfg.seed)]

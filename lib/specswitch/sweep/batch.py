@@ -126,7 +126,7 @@ def _execute(
     ):
         executed = Path(scratch) / EXECUTED
         try:
-            with _signals_interrupt():
+            with signals_interrupt():
                 papermill.execute_notebook(
                     source,
                     executed,
@@ -152,7 +152,7 @@ def _keep(executed: Path, folder: Path) -> None:
 
 def _outcome(folder: Path, problem: BaseException | None, build_report: Callable[[Path], Path]) -> Outcome:
     """Judge the run by what ended it and by its manifest, and build the report."""
-    reason = None if problem is None else _in_words(problem)
+    reason = None if problem is None else in_words(problem)
     code = OK if problem is None else BAD_INPUT if _is_bad_input(problem) else FAILED
     if not (folder / MANIFEST).is_file():
         return Outcome(code or FAILED, reason or "the notebook ended without starting a run")
@@ -174,7 +174,8 @@ def _outcome(folder: Path, problem: BaseException | None, build_report: Callable
     return Outcome(code, reason or "complete", page)
 
 
-def _in_words(problem: BaseException) -> str:
+def in_words(problem: BaseException) -> str:
+    """What ended a run, in one line."""
     if isinstance(problem, KeyboardInterrupt):
         return f"interrupted by {problem.args[0]}" if problem.args else "interrupted"
     name, value = getattr(problem, "ename", None), getattr(problem, "evalue", None)
@@ -198,7 +199,7 @@ def _names(kinds: tuple[type[BaseException], ...]) -> set[str]:
 
 
 @contextmanager
-def _signals_interrupt() -> Iterator[None]:
+def signals_interrupt() -> Iterator[None]:
     """SIGTERM, SIGINT and SIGHUP raise KeyboardInterrupt in the body, so that everything is cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield

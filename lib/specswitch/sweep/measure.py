@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specswitch.config import Point
+from specswitch.load.closed_batch import run_closed_batch_sync
 from specswitch.load.closed_loop import run_sync
 from specswitch.load.crossing_plan import AnyPoint, CrossingPoint
 from specswitch.load.idle import wait_until_idle
@@ -101,7 +102,9 @@ def measure(
 
 
 def drive(url: str, point: AnyPoint, prompts: Prompts, stop: threading.Event) -> LoadResult:
-    """Load the server at `url` as the point asks: a constant concurrency, or a shape over time."""
+    """Load the server at `url` as the point asks: a constant concurrency, one batch, or a shape over time."""
+    if isinstance(point, Point) and not point.workload.refill:
+        return run_closed_batch_sync(url, prompts, point.workload, point.concurrency, stop=stop)
     if isinstance(point, Point):
         return run_sync(url, prompts, point.workload, point.concurrency, stop=stop)
     return run_over_time_sync(url, prompts, point.workload, point.shape, repeat=point.repeat, stop=stop)

@@ -34,6 +34,7 @@ from specswitch.sweep.grid import Hold, launch_configs, points
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
+SHAPE_PREFIX = "shape:"
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
 PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
@@ -56,13 +57,15 @@ class RunParameters(Strict):
     `NOTEBOOK` is the notebook's file; subclasses add their own parameters and say how they become a plan.
 
     Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
-    makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair. `arms`: labels,
+    makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair, and `shape:NAME` as
+    the model stands for both with random weights (see `models.shapes`). `arms`: labels,
     see `arms.FORM`. `hold`: `all` keeps one server per kind up at once, so that repeats interleave; `one`
     starts one at a time; `auto` is all on the CPU where the memory allows it, one on CUDA. `cpu_threads`: of a
     CPU server's matrix work; the default leaves a second core to the tokenizer, HTTP and the client, and two
     threads on two cores wait for each other. `num_draft_tokens` None: num_steps + 1. `env`: `NAME=value`, for
-    the servers. `synthetic`: label the run as made with simulated acceptance or dummy
-    weights. `progress`: a progress bar, for somebody who looks on.
+    the servers. `simulated_accept_length`: the engine pretends that this many tokens are accepted per verify step,
+    whatever the draft says. `synthetic`: label the run as made up in part; simulated acceptance and shapes set it.
+    `progress`: a progress bar, for somebody who looks on.
     """
 
     NOTEBOOK: ClassVar[str]
@@ -97,6 +100,7 @@ class RunParameters(Strict):
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     ready_timeout_s: Seconds = 300.0
     hold: Literal["auto", "all", "one"] = "auto"
+    simulated_accept_length: Annotated[float, Field(gt=1)] | None = None
     synthetic: bool = False
     extra_args: list[str] = Field(default=[])
     env: list[str] = Field(default=[])
@@ -189,7 +193,15 @@ class RunParameters(Strict):
         except (ValueError, FileNotFoundError) as problem:
             raise ParameterError(str(problem)) from problem
 
+    @property
+    def _shape(self) -> str | None:
+        """The name of the shape, where the model is one."""
+        model = self.model or ""
+        return model.removeprefix(SHAPE_PREFIX) if model.startswith(SHAPE_PREFIX) else None
+
     def _pair(self) -> tuple[str, str]:
+        if self._shape is not None:
+            return self._pair_of_shape(self._shape)
         if (self.model is None) != (self.draft is None):
             given, absent = ("model", "draft") if self.draft is None else ("draft", "model")
             raise ParameterError(f"{given} was given without {absent}: an EAGLE-3 draft fits one target only")
@@ -198,6 +210,17 @@ class RunParameters(Strict):
 
             return str(pair.target_dir()), str(pair.draft_dir())
         return str(in_checkout(self.model)), str(in_checkout(self.draft))
+
+    def _pair_of_shape(self, name: str) -> tuple[str, str]:
+        from specswitch.models import shapes
+
+        if self.draft is not None:
+            raise ParameterError(f"draft={self.draft!r} with model={self.model!r}: a shape brings its own")
+        try:
+            target, draft = shapes.shape_dirs(name)
+        except KeyError as unknown:
+            raise ParameterError(f"model={self.model!r}: {unknown.args[0]}") from unknown
+        return str(target), str(draft)
 
     def _sent(self, kind: type[Sent]) -> Sent:
         """What is sent, as this kind of workload."""
@@ -211,6 +234,11 @@ class RunParameters(Strict):
         values = {name: getattr(self, name) for name in same - {"model", "draft", "extra_args", "env"}}
         if values["num_draft_tokens"] is None:
             values["num_draft_tokens"] = self.num_steps + 1
+        if self._shape is not None:
+            values["load_format"] = "dummy"
+        values["synthetic"] = (
+            self.synthetic or self._shape is not None or self.simulated_accept_length is not None
+        )
         return ServerConfig(model=model, extra_args=tuple(self.extra_args), env=self._env(), **values)
 
     def _env(self) -> dict[str, str]:
@@ -220,13 +248,18 @@ class RunParameters(Strict):
             if not name or not equals:
                 raise ParameterError(f"env {setting!r}: write NAME=value")
             pairs[name] = value
+        if self.simulated_accept_length is not None:
+            pairs.setdefault("SGLANG_SIMULATE_ACC_LEN", f"{self.simulated_accept_length:g}")
         if self.device == "cpu":
             pairs.setdefault("OMP_NUM_THREADS", str(self.cpu_threads))
         return pairs
 
 
 class SweepParameters(RunParameters):
-    """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds)."""
+    """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds).
+
+    `refill` False: each point is one closed batch instead, see `config.Workload`.
+    """
 
     NOTEBOOK: ClassVar[str] = "01-sweep.ipynb"
 
@@ -234,6 +267,7 @@ class SweepParameters(RunParameters):
         default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
     )
     concurrencies: list[Positive] = Field(default=[1, 4, 16, 32])
+    refill: bool = True
     warmup_s: Annotated[float, Field(ge=0)] = 0.5
     window_s: Seconds = 2.0
 
