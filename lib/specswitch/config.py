@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+SHAPE_PREFIX = "shape:"  # a model of which only the shape is there
 Path_ = Literal["none", "v1", "v2"]
 Mode = Literal["none", "always", "off", "dynamic"]
 SyncRule = Literal["lazy", "eager", "stale"]

@@ -49,7 +49,7 @@ def test_failures_leave_no_window():
 
 
 @pytest.mark.parametrize(("size", "spare"), [(1, 0), (8, 0), (20, 1), (64, 3), (256, 12)])
-def test_the_window_ends_when_fewer_than_95_percent_are_left(size, spare):
+def test_the_window_holds_the_time_in_which_95_percent_decode(size, spare):
     class Record:
         outcome = "ok"
 
@@ -58,4 +58,4 @@ def test_the_window_ends_when_fewer_than_95_percent_are_left(size, spare):
 
     window = batch_window([Record(i) for i in range(size)], size)
     assert window.end_s == 10.0 + spare
-    assert window.start_s == 1.0 + (size - 1) / 1000
+    assert window.start_s == 1.0 + (size - spare - 1) / 1000

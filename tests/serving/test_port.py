@@ -31,7 +31,7 @@ def test_a_chosen_port_is_free_and_below_the_range_of_outgoing_connections() -> 
 def test_a_port_without_one_10000_above_it_is_refused() -> None:
     """The engine would end at its start with an error about a port that nobody asked for."""
     require_free(HOST, free_port())
-    with pytest.raises(PreflightError, match="port 61500: .*up to 55535"):
+    with pytest.raises(PreflightError, match=r"port 61500: .*up to 55535"):
         require_free(HOST, 61_500)
 
 

@@ -8,6 +8,7 @@ window begins when the last request has its first token and ends when the batch 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -52,13 +53,12 @@ def run_closed_batch_sync(
 
 
 def batch_window(records: Sequence[RequestRecord], concurrency: int) -> Window | None:
-    """From the last first token until fewer than 95 % are left; None when not all succeeded or there is none."""
+    """From when 95 % have their first token until fewer than 95 % are left; None when not all succeeded."""
     if len(records) < concurrency or any(r.outcome != "ok" or not r.token_times_s for r in records):
         return None
-    start_s = max(r.token_times_s[0] for r in records)
-    ends_s = sorted(r.end_s for r in records)
-    spare = concurrency - max(1, -(-concurrency * int(100 * STEADY_SHARE) // 100))  # may be gone
-    end_s = ends_s[spare]
+    need = math.ceil(STEADY_SHARE * concurrency)
+    start_s = sorted(r.token_times_s[0] for r in records)[need - 1]
+    end_s = sorted(r.end_s for r in records)[concurrency - need]
     return Window(start_s, end_s) if end_s > start_s else None
 
 

@@ -67,7 +67,7 @@ def load_prompts(
     Raises ValueError on an unknown dataset, a damaged file, or texts too short; FileNotFoundError.
     """
     tokenizer_file = model_dir / "tokenizer.json"
-    if dataset == RANDOM and not tokenizer_file.is_file():
+    if dataset == RANDOM and not tokenizer_file.is_file() and (model_dir / "config.json").is_file():
         return _random_ids(model_dir, prompt_tokens, random.Random(f"{dataset}/{seed}"))
     if not tokenizer_file.is_file():
         raise FileNotFoundError(f"no tokenizer.json in {model_dir}: is this a model directory?")

@@ -17,7 +17,7 @@ from specswitch.plots.throughput import baseline_of
 from specswitch.report.findings import VERDICTS
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
-from specswitch.report.overview import arm_in_words, model_names, state
+from specswitch.report.overview import arm_in_words, state, subject
 from specswitch.report.scrub import scrub
 from specswitch.results import Run
 from specswitch.results.crossing import Crossing
@@ -53,15 +53,12 @@ COLUMNS = (
 
 def lede(run: Run, seen: Crossing) -> str:
     """One paragraph: models, device, load, when."""
-    target, draft = model_names(run)
     at = datetime.fromisoformat(run.manifest["started_at"])
     known = seen.points.get("shape")
     load = known.dropna().iloc[0] if known is not None and known.notna().any() else "of the plan"
     return scrub(
-        f"{target} with the EAGLE-3 draft {draft}, served by SGLang "
-        f"{run.manifest['provenance']['packages']['sglang']} on {run.manifest['provenance']['device']}. "
-        f"{seen.points['label'].nunique()} arms under the load {load}, {seen.points['repeat'].nunique()} repeats, "
-        f"begun on {at.day} {at:%B %Y, %H:%M} UTC."
+        f"{subject(run)}. {seen.points['label'].nunique()} arms under the load {load}, "
+        f"{seen.points['repeat'].nunique()} repeats, begun on {at.day} {at:%B %Y, %H:%M} UTC."
     )
 
 

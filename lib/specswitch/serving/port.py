@@ -60,7 +60,9 @@ def require_free(host: str, port: int) -> None:
         by = f" by {holder}" if holder else ""
         raise PortBusyError(f"port {port} on {host} is taken{by}: give another port, or none to choose one")
     if port > HIGHEST:
-        raise PreflightError(f"port {port}: the engine keeps port + 10000 for itself, give one up to {HIGHEST}")
+        raise PreflightError(
+            f"port {port}: the engine keeps port + 10000 for itself, give one up to {HIGHEST}"
+        )
 
 
 def wait_until_free(host: str, port: int, timeout_s: float = 15.0) -> bool:

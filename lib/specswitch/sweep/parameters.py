@@ -17,6 +17,7 @@ import psutil
 from pydantic import Field, ValidationError
 
 from specswitch.config import (
+    SHAPE_PREFIX,
     NonNegative,
     Positive,
     Requests,
@@ -34,7 +35,6 @@ from specswitch.sweep.grid import Hold, launch_configs, points
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
-SHAPE_PREFIX = "shape:"
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
 PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
