@@ -100,5 +100,7 @@ def _run(command: list[str], environment: dict[str, str], tell: Callable[[str], 
             if line.startswith("Collecting "):
                 tell(line.split(" (from")[0])
             elif line.startswith("ERROR:"):
-                complaints.append(line.removeprefix("ERROR:").strip())
+                complaints.append(
+                    re.sub(r" \(from versions: .{60,}\)", "", line.removeprefix("ERROR:").strip())
+                )
     return None if pip.returncode == 0 else " ".join(complaints) or f"exit code {pip.returncode}"
