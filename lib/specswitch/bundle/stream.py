@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 # Wide enough to see the same code in several wheels; unpacking takes as much memory.
 _DICTIONARY_BYTES = 64 << 20
@@ -35,7 +36,7 @@ def write_stream(files: Mapping[str, Path], folder: Path, chunk_bytes: int, leve
     unpacked = 0
     with (
         _Chunks(folder, chunk_bytes) as chunks,
-        lzma.LZMAFile(chunks, "wb", filters=filters) as packed,
+        lzma.LZMAFile(cast(BinaryIO, chunks), "wb", filters=filters) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in sorted(files):
