@@ -97,8 +97,8 @@ def _run(command: list[str], environment: dict[str, str], tell: Callable[[str], 
     ) as pip:
         assert pip.stdout is not None
         for line in map(str.strip, pip.stdout):
-            if line.startswith("Collecting "):
-                tell(line.split(" (from")[0])
+            if line.startswith(("Collecting ", "Processing ")):  # from an index, from a folder
+                tell(f"fetching {Path(line.split(' (from')[0].split(maxsplit=1)[1]).name}")
             elif line.startswith("ERROR:"):
                 complaints.append(
                     re.sub(r" \(from versions: .{60,}\)", "", line.removeprefix("ERROR:").strip())
