@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-# Wide enough to see the same code in several wheels; unpacking takes as much memory.
-_DICTIONARY_BYTES = 64 << 20
+# The fa3 kernels hold the same code again at great distances. Packing takes some 11 times this much memory,
+# unpacking once.
+_LARGEST_DICTIONARY = 256 << 20
+_SMALLEST_DICTIONARY = 1 << 20
 _TIME = 315532800
 
 
@@ -32,27 +34,27 @@ def write_stream(files: Mapping[str, Path], folder: Path, chunk_bytes: int, leve
 
     chunk_bytes: at most this many per chunk. level: of xz, 0 (fast) to 9.
     """
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": level, "dict_size": _DICTIONARY_BYTES}]
-    unpacked = 0
+    size = sum(path.stat().st_size for path in files.values())
+    dictionary = min(max(_SMALLEST_DICTIONARY, 1 << size.bit_length()), _LARGEST_DICTIONARY)
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": level, "dict_size": dictionary}]
     with (
         _Chunks(folder, chunk_bytes) as chunks,
         lzma.LZMAFile(cast(BinaryIO, chunks), "wb", filters=filters) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in sorted(files):
-            unpacked += _add(tar, name, files[name])
-    return Stream(tuple(chunks.names), chunks.digest.hexdigest(), chunks.size, unpacked)
+            _add(tar, name, files[name])
+    return Stream(tuple(chunks.names), chunks.digest.hexdigest(), chunks.size, size)
 
 
-def _add(tar: tarfile.TarFile, name: str, path: Path) -> int:
-    """Add one file without its owner and time; returns its bytes."""
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    """Add one file without its owner and time."""
     with path.open("rb") as content:
         info = tarfile.TarInfo(name)
         status = os.fstat(content.fileno())
         info.size, info.mtime = status.st_size, _TIME
         info.mode = 0o755 if status.st_mode & 0o111 else 0o644
         tar.addfile(info, content)
-    return info.size
 
 
 class _Chunks(io.RawIOBase):
