@@ -1,4 +1,4 @@
-"""The project's wheel is built once for all tests of a bundle."""
+"""A bundle of tests does not build the project's wheel each time: it is 17 MB that hardly shrink."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from specswitch import __version__
 from specswitch.bundle import build, project
+
+from .made_up import make_wheel
 
 
 @pytest.fixture(scope="session")
@@ -17,14 +20,23 @@ def project_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def built_once(project_wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle takes the wheel that was built before."""
+def small_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In place of the project's wheel a bundle takes a small made-up one."""
+    _instead(monkeypatch, make_wheel(tmp_path / "project", "specswitch", __version__))
 
+
+@pytest.fixture
+def real_project(small_project: None, monkeypatch: pytest.MonkeyPatch, project_wheel: Path) -> None:
+    """A bundle takes the project's real wheel, built once for all tests; goes before `small_project`."""
+    _instead(monkeypatch, project_wheel)
+
+
+def _instead(monkeypatch: pytest.MonkeyPatch, wheel: Path) -> None:
     class Built:
         loose_files = staticmethod(project.loose_files)
 
         @staticmethod
         def build_wheel(root: Path, folder: Path) -> Path:
-            return Path(shutil.copy(project_wheel, folder))
+            return Path(shutil.copy(wheel, folder))
 
     monkeypatch.setattr(build, "project", Built)

@@ -19,7 +19,7 @@ def run(tmp_path: Path, *more: str) -> Result:
     return CliRunner().invoke(main, ["bundle", "--out", str(tmp_path / "out"), *given, *more])
 
 
-@pytest.mark.usefixtures("built_once")
+@pytest.mark.usefixtures("small_project")
 def test_the_last_line_is_the_path_of_the_bundle(tmp_path: Path) -> None:
     done = run(tmp_path, "--without", "torch", "--level", "0")
     assert done.exit_code == 0, done.output
