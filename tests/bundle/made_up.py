@@ -97,11 +97,11 @@ def request(tmp_path: Path, **changes: object) -> Request:
     return Request(**{**asked, **changes})  # type: ignore[arg-type]
 
 
-def run_install(bundle: Path, target: Path) -> subprocess.CompletedProcess[str]:
+def run_install(bundle: Path, target: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
     """`sh install.sh TARGET` as on the node: nothing but a path and the interpreter in the environment."""
     return subprocess.run(
         ["sh", str(bundle / "install.sh"), str(target)],
-        env={"PATH": os.environ["PATH"], "PYTHON": sys.executable},
+        env={"PATH": os.environ["PATH"], "PYTHON": python},
         capture_output=True,
         text=True,
         check=False,

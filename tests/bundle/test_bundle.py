@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from specswitch import __version__
-from specswitch.bundle import build, project
+from specswitch.bundle import build, installer, project
 from specswitch.bundle.errors import BundleError
 from specswitch.bundle.request import Request, plan
 
@@ -169,6 +171,37 @@ def test_what_an_interrupted_installation_left_is_cleared_away(bundle: Path, tmp
     assert run_install(bundle, tmp_path / "sw").returncode == 0
     assert not left.parent.exists()
     assert not (tmp_path / "sw/site/half.py").exists()
+
+
+def test_two_installations_into_one_target_do_not_mix(bundle: Path, tmp_path: Path) -> None:
+    other = tmp_path / ".sw.partial"
+    other.mkdir()
+    (other / "theirs").write_text("", encoding="utf-8")
+    held = os.open(other, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = run_install(bundle, tmp_path / "sw")
+    finally:
+        os.close(held)
+    assert done.returncode == 1
+    assert "another installation into" in done.stderr
+    assert (other / "theirs").is_file()
+    assert not (tmp_path / "sw").exists()
+
+
+def test_a_node_without_the_named_python_is_told_so(bundle: Path, tmp_path: Path) -> None:
+    done = run_install(bundle, tmp_path / "sw", python="/nowhere/python3")
+    assert done.returncode == 2
+    assert "no /nowhere/python3 here" in done.stderr
+
+
+def test_a_disk_that_is_too_small_is_found_before_unpacking(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1 << 20))
+    with pytest.raises(installer.InstallError, match=r"has 1 MiB free, installing takes up to \d+"):
+        installer.install(bundle, tmp_path / "sw")
+    assert [p.name for p in tmp_path.iterdir() if "sw" in p.name] == []
 
 
 def test_when_pip_fails_there_is_no_target(tmp_path: Path) -> None:
