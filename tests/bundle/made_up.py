@@ -16,7 +16,8 @@ from pathlib import Path
 from specswitch.bundle.request import Request
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-PLATFORM = f"manylinux_2_28_{platform.machine()}"
+MACHINE = platform.machine()
+PLATFORM = f"manylinux_2_28_{MACHINE}"
 
 KERNEL_FILES = {
     "sgl_kernel/__init__.py": b"",

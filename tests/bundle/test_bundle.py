@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import random
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from specswitch.bundle import build, installer, project
 from specswitch.bundle.errors import BundleError
 from specswitch.bundle.request import Request, plan
 
-from .made_up import PLATFORM, PYTHON, make_wheel, request, run_install, run_python
+from .made_up import MACHINE, PLATFORM, PYTHON, make_wheel, request, run_install, run_python
 
 pytestmark = pytest.mark.usefixtures("small_project")
 
@@ -193,6 +194,26 @@ def test_a_node_without_the_named_python_is_told_so(bundle: Path, tmp_path: Path
     done = run_install(bundle, tmp_path / "sw", python="/nowhere/python3")
     assert done.returncode == 2
     assert "no /nowhere/python3 here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        (
+            {"libc_ver": ("glibc", "2.9")},
+            f"has glibc 2.9, the bundle may need 2.28: .*manylinux_2_9_{MACHINE}",
+        ),
+        ({"machine": "riscv64"}, f"this machine is riscv64, the bundle is for {MACHINE}"),
+    ],
+)
+def test_another_kind_of_machine_is_refused(
+    found: dict[str, object], named: str, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in found.items():
+        monkeypatch.setattr(platform, name, lambda value=value: value)
+    with pytest.raises(installer.InstallError, match=named):
+        installer.install(bundle, tmp_path / "sw")
+    assert not (tmp_path / "sw").exists()
 
 
 def test_a_disk_that_is_too_small_is_found_before_unpacking(

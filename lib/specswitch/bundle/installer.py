@@ -67,15 +67,21 @@ def check_files(folder: Path) -> list[Path]:
 
 
 def check_node(manifest: dict, target: Path) -> None:
-    """Refuse another Python or processor, and a disk that is too small. Raises InstallError."""
+    """Refuse another Python, processor or an older glibc, and a disk that is too small. Raises InstallError."""
     python = ".".join(str(part) for part in sys.version_info[:2])
     if python != manifest["python"]:
         raise InstallError(
             f"{sys.executable} is Python {python}, this bundle is for {manifest['python']}: name that interpreter with "
             f"PYTHON=/path/to/python{manifest['python']}, or make a bundle with --python {python}"
         )
-    if not manifest["platform"].endswith(platform.machine()):
-        raise InstallError(f"this machine is {platform.machine()}, the bundle is for {manifest['platform']}")
+    glibc, wanted = platform.libc_ver()[1], manifest["platform"].removeprefix("manylinux_").split("_", 2)
+    if platform.machine() != wanted[2]:
+        raise InstallError(f"this machine is {platform.machine()}, the bundle is for {wanted[2]}")
+    if glibc and [int(part) for part in glibc.split(".")[:2]] < [int(part) for part in wanted[:2]]:
+        raise InstallError(
+            f"this machine has glibc {glibc}, the bundle may need {wanted[0]}.{wanted[1]}: make one with "
+            f"--platform manylinux_{glibc.replace('.', '_')}_{wanted[2]}"
+        )
     parent = next(p for p in target.parents if p.exists())
     free, needed = shutil.disk_usage(parent).free, int(manifest["stream"]["unpacked_bytes"] * SPACE_FACTOR)
     if free < needed:
