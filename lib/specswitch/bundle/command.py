@@ -40,7 +40,11 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--model", "models", multiple=True, type=FOLDER, help="Take a model folder along; repeatable.")
 @click.option("--wheels", type=FOLDER, help="Take the wheels from this folder; the index is not asked.")
 @click.option(
-    "--level", type=click.IntRange(0, 9), default=6, show_default=True, help="Of xz; low for big weights."
+    "--level",
+    type=click.IntRange(0, 9),
+    default=3,
+    show_default=True,
+    help="Of xz: 6 is 1/7 smaller, slower; low for weights.",
 )
 def bundle_command(
     out: Path,

@@ -37,7 +37,7 @@ class Request:
     without: tuple[str, ...] = ()
     models: tuple[Path, ...] = ()
     wheels: Path | None = None
-    level: int = 6
+    level: int = 3
 
 
 @dataclass(frozen=True)
