@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from specswitch.bundle.command import bundle_command
 from specswitch.calibration.command import calibrate_command
 from specswitch.serving import commands as server_commands
 
@@ -197,5 +198,5 @@ def _want_utf8() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "specswitch", *sys.argv[1:]], environment)
 
 
-for _command in (calibrate_command, *server_commands.COMMANDS):
+for _command in (bundle_command, calibrate_command, *server_commands.COMMANDS):
     main.add_command(_command)
