@@ -87,9 +87,19 @@ def test_a_token_that_the_plain_server_would_not_say_fails(
     assert "different from token 0, widest gap 2 nats" in answer.stdout
 
 
+@pytest.mark.usefixtures("fake")
+def test_lengths_and_pool_are_those_that_were_given(tmp_path: Path) -> None:
+    given = ["-p", "prompt_tokens", "48", "-p", "max_total_tokens", "1024"]
+    soak(tmp_path / "s", "--requests", "1", "--path", "v2", *given)
+    found = summary(tmp_path / "s")
+    assert (found["asked"]["mix"]["longest_prompt"], found["asked"]["mix"]["longest_output"]) == (48, 64)
+    assert found["about"]["parameters"]["max_total_tokens"] == 1024
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [
+        (["-p", "executor", "ray"], "executor"),
         (["-p", "arms", "none"], "arms"),
         (["-p", "max_running_requests", "8"], "max_running_requests=8"),
         (["-p", "output_tokens", "2000"], "2096"),
@@ -110,7 +120,7 @@ def test_three_hundred_requests_per_path_on_the_real_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = scored(monkeypatch)
-    small = ["-p", "prompt_tokens", "48", "-p", "output_tokens", "32", "-p", "max_total_tokens", "1024"]
+    small = ["-p", "prompt_tokens", "48", "-p", "output_tokens", "20", "-p", "max_total_tokens", "1024"]
     answer = soak(tmp_path / "s", "--requests", "300", "--minutes", "10", *small)
     assert answer.exit_code == 0, answer.output
     for path in summary(tmp_path / "s")["paths"].values():

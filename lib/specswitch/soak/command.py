@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Of load, all paths together.",
 )
-@click.option("--threshold", type=click.IntRange(min=1), default=4, show_default=True, help="To be crossed.")
+@click.option("--threshold", type=click.IntRange(min=1), default=8, show_default=True, help="To be crossed.")
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="A parameter of the sweep.")
 @click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for summary and logs.")
@@ -52,7 +52,7 @@ def soak_command(
     from specswitch.serving.errors import ServingError
     from specswitch.serving.launch import launch
     from specswitch.soak import identity, outcome
-    from specswitch.soak.plan import make_plan
+    from specswitch.soak.plan import DEFAULTS, make_plan
     from specswitch.soak.run import soak_path
     from specswitch.sweep.batch import BAD_INPUT_ERRORS
     from specswitch.sweep.given import read_given
@@ -60,7 +60,7 @@ def soak_command(
 
     folder = Path(os.path.abspath(out))
     try:
-        parameters = read_given(SweepParameters, pairs, yaml_texts)
+        parameters = read_given(SweepParameters, pairs, yaml_texts, DEFAULTS)
         plan = make_plan(
             parameters,
             folder,

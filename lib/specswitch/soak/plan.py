@@ -17,7 +17,7 @@ from specswitch.sweep.precheck import precheck
 
 SpeculatingPath = Literal["v1", "v2"]
 # A pool that the load nearly fills: pages are evicted and used again all the time.
-DEFAULTS = {"prompt_tokens": 96, "output_tokens": 64, "max_total_tokens": 2048}
+DEFAULTS = {"prompt_tokens": 96, "output_tokens": 64, "max_total_tokens": 2560}
 STRICT = {
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
@@ -49,20 +49,21 @@ def make_plan(
     requests: int,
     minutes: float,
 ) -> SoakPlan:
-    """Check a soak of `paths`. Of the parameters, prompt and output tokens are the longest lengths.
+    """Check a soak of `paths`. Of the parameters, prompt and output tokens are the longest lengths (see DEFAULTS).
 
     The load goes up to three times the threshold. `minutes` are for all paths together.
 
     Raises as `sweep.precheck.precheck`, and PreflightError for parameters that have no meaning here.
     """
     given = parameters.changed()
-    if "arms" in given or "concurrencies" in given or "temperature" in given:
+    own = [name for name in ("arms", "concurrencies", "repeats", "temperature", "executor") if name in given]
+    if own:
         raise PreflightError(
-            "a soak chooses arms, concurrencies and temperature itself: leave them out (--path, --threshold)"
+            f"{', '.join(own)}: a soak chooses this itself, leave it out (there are --path and --threshold)"
         )
     peak = 3 * threshold
     arms = ["none", *(f"dynamic-{path}-t{threshold}" for path in paths)]
-    ours = SweepParameters.of({**DEFAULTS, **given, "arms": arms, "concurrencies": [peak], "repeats": 1})
+    ours = SweepParameters.of({**given, "arms": arms, "concurrencies": [peak], "repeats": 1})
     checked = precheck(ours.plan(), folder, hold="one")
     by_path = {p.server.path: p for p in points(ours.plan(), "one")}
     return SoakPlan(
