@@ -3,12 +3,14 @@ PYTHON  ?= python3
 PROFILE ?= lean
 VENV    ?= .venv
 WORKERS ?= 2
+SOAK_MINUTES ?= 10
+REQUESTS ?= 10000
 BIN      = $(VENV)/bin
 STAMP    = $(VENV)/.ready-$(PROFILE)
 export PYTHONPYCACHEPREFIX =
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: report test test-all lint setup lock clean
+.PHONY: report test test-all soak lint setup lock clean
 
 report: $(STAMP)
 	$(BIN)/specswitch sweep --out reports/quickstart --resume
@@ -19,6 +21,10 @@ test: $(STAMP) lint
 # Everything, the long matrices included (hours rather than minutes on two cores).
 test-all: $(STAMP) lint
 	$(BIN)/python -m pytest
+
+# Thousands of random requests across the threshold, every check on: v1 and v2 share the minutes.
+soak: $(STAMP)
+	$(BIN)/specswitch soak --requests $(REQUESTS) --minutes $(SOAK_MINUTES) --out reports/soak
 
 lint: $(STAMP)
 	$(BIN)/ruff check lib tests

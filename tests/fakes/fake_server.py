@@ -5,7 +5,7 @@
 
 Without a script it answers `max_new_tokens` tokens at the given pace. It prints `port=N` when it listens.
 It keeps its own books, independent of any client: `GET /stats` gives the in-flight maximum, request and
-token counts, and every `/generate` and `/flush_cache` in order. A prompt seen since the last flush counts as
+token counts, and every `/generate`, `/flush_cache` and `/abort_request` in order. A prompt seen since the last flush counts as
 cached in full. A request to flush while requests run is refused, as the engine does.
 """
 
@@ -29,7 +29,7 @@ from aiohttp import web
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `fakes`, when run as a program
 
-from fakes.script import DONE, Event, Step, build_events, parse_script, plain_script
+from fakes.script import DONE, Event, Step, aborted, build_events, parse_script, plain_script
 
 
 @dataclass
@@ -38,6 +38,7 @@ class Behaviour:
 
     `extra_prompt_tokens`: a server that counts the prompt differently than it was sent. `fragment`: each
     event leaves in two TCP writes. `die_after`: exit with code 3 on receiving this many requests.
+    `tokens_left`: KV slots that it says are in use.
     """
 
     script: tuple[Step, ...] | None = None
@@ -48,12 +49,13 @@ class Behaviour:
     fragment: bool = False
     extra_prompt_tokens: int = 0
     die_after: int | None = None
+    tokens_left: int = 0
     info: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Stats:
-    """The server's own books. `events`: ("generate", input_ids) and ("flush", succeeded), in order.
+    """The server's own books. `events`: ("generate", input_ids), ("flush", succeeded), ("abort", rid), in order.
 
     `sent_s`: when each event of a stream left, in order (monotonic seconds).
     """
@@ -74,6 +76,7 @@ class FakeServer:
         self.stats = Stats()
         self._seen: set[tuple[int, ...]] = set()
         self._events: dict[tuple[int, int, int], tuple[Event, ...]] = {}
+        self._aborted: set[str] = set()
 
     def play(self, script: tuple[Step, ...]) -> None:
         """Answer requests that arrive from now on with this script."""
@@ -91,6 +94,7 @@ class FakeServer:
                 web.get("/stats", self.show_stats),
                 web.route("*", "/flush_cache", self.flush_cache),
                 web.post("/generate", self.generate),
+                web.post("/abort_request", self.abort_request),
             ]
         )
         return app
@@ -128,7 +132,15 @@ class FakeServer:
 
     async def loads(self, _: web.Request) -> web.Response:
         running = self.stats.in_flight
-        return web.json_response({"aggregate": {"total_running_reqs": running, "total_reqs": running}})
+        used = self.behaviour.tokens_left
+        aggregate = {"total_running_reqs": running, "total_reqs": running, "total_used_tokens": used}
+        return web.json_response({"aggregate": aggregate})
+
+    async def abort_request(self, request: web.Request) -> web.Response:
+        rid = orjson.loads(await request.read())["rid"]
+        self._aborted.add(rid)
+        self.stats.events.append(("abort", rid))
+        return web.Response()
 
     async def flush_cache(self, request: web.Request) -> web.Response:
         until = time.monotonic() + float(request.query.get("timeout", 0))
@@ -152,7 +164,7 @@ class FakeServer:
         try:
             events = self._answer(body)
             if body.get("stream"):
-                return await self._stream(request, events, arrived)
+                return await self._stream(request, events, arrived, body.get("rid"))
             return await self._whole(events, arrived)
         finally:
             stats.in_flight -= 1
@@ -174,17 +186,22 @@ class FakeServer:
         return self._events[key]
 
     async def _stream(
-        self, request: web.Request, events: tuple[Event, ...], arrived: float
+        self, request: web.Request, events: tuple[Event, ...], arrived: float, rid: str | None
     ) -> web.StreamResponse:
         if events[0].kind == "refuse":
             return web.Response(status=503, text="scripted refusal")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         due = arrived
+        before = None
         for event in events:
             due += event.delay_ms / 1000
             if (wait := due - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
+            if rid in self._aborted:
+                await response.write(aborted(before))
+                break
+            before = event
             if event.kind == "cut":
                 if request.transport is not None:
                     request.transport.abort()

@@ -99,3 +99,13 @@ def build_events(
             }
         events.append(Event(step.delay_ms, b"data: " + orjson.dumps(out) + b"\n\n", step.kind))
     return tuple(events)
+
+
+def aborted(before: Event | None) -> bytes:
+    """The last event of a request that was aborted after the event `before` (None: before its first token)."""
+    if before is None:
+        out: dict[str, Any] = {"text": "", "output_ids": [], "meta_info": {"completion_tokens": 0}}
+    else:
+        out = orjson.loads(before.payload.removeprefix(b"data: "))
+    out["meta_info"]["finish_reason"] = {"type": "abort", "message": "Aborted"}
+    return b"data: " + orjson.dumps(out) + b"\n\n"

@@ -217,3 +217,22 @@ async def test_a_server_that_repeats_itself_is_flagged_from_the_ids_it_sent():
     prose = await one_record([Step(0, 1, f" word{i}") for i in range(40)])
     assert is_degenerate(repeat_share([loop])) is True
     assert is_degenerate(repeat_share([prose])) is False
+
+
+async def test_an_aborted_request_ends_with_the_servers_word_for_it():
+    server = FakeServer(Behaviour(script=tuple(Step(50, 1, f" {i}") for i in range(40))))
+    async with serving(server) as url, GenerateClient(url, 30.0) as client:
+        request = request_of(40, rid="mine")
+        answering = asyncio.create_task(client.generate(request, lambda _: None))
+        await asyncio.sleep(0.3)
+        await client.abort(request)
+        record = await answering
+    assert (record.outcome, record.finish_reason) == ("failed", "abort")
+    assert 0 < record.completion_tokens < 40
+    assert ("abort", "mine") in server.stats.events
+
+
+async def test_only_a_request_with_a_name_can_be_aborted():
+    async with GenerateClient("http://127.0.0.1:9", 5.0) as client:
+        with pytest.raises(ValueError, match="without a rid"):
+            await client.abort(request_of(4))

@@ -10,7 +10,7 @@ from fakes.fake_server import Behaviour, FakeServer, server_process, serving
 from fakes.script import Step
 from load.support import request_of
 from specswitch.load.client import GenerateClient
-from specswitch.load.idle import flush_prefix_cache, wait_until_idle
+from specswitch.load.idle import flush_prefix_cache, tokens_in_use, wait_until_idle
 
 
 async def test_it_waits_until_the_last_request_is_over():
@@ -49,3 +49,13 @@ def test_no_server_is_said_so():
         wait_until_idle("http://127.0.0.1:1", 1.0)
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
         flush_prefix_cache("http://127.0.0.1:1", 1.0)
+
+
+async def test_tokens_in_use_are_the_servers_own_count():
+    async with serving(FakeServer(Behaviour(tokens_left=12))) as url:
+        assert await asyncio.to_thread(tokens_in_use, url) == 12
+
+
+def test_tokens_in_use_of_nobody_is_a_connection_error():
+    with pytest.raises(ConnectionError, match="/v1/loads"):
+        tokens_in_use("http://127.0.0.1:9", 5.0)

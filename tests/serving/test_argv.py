@@ -80,6 +80,13 @@ def test_the_cpu_platform_gets_its_backends_and_does_not_spin() -> None:
     assert own.count("--attention-backend") == 1
 
 
+def test_a_pool_size_that_was_asked_for_is_the_only_one() -> None:
+    own = server_flags(config("v2", max_total_tokens=1024), 1)
+    assert own.count("--max-total-tokens") == 1
+    assert own[own.index("--max-total-tokens") + 1] == "1024"
+    assert "--max-total-tokens" in server_flags(config("v2"), 1)
+
+
 def test_relative_model_paths_do_not_depend_on_the_servers_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

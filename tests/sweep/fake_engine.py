@@ -40,7 +40,8 @@ class Tricks:
     `worker_class`, `path`: reported instead of the truth. `noise_lines`: lines printed to each of both streams
     at the start. `helper`: starts a child in a session of its own (its pid goes to the log). `die_in_point`,
     `fail_in_point`: in its n-th measured point the server exits with code 3, or answers HTTP 500.
-    `silent_steps`: counts steps without logging them. `sloth_s`: delay before it listens.
+    `silent_steps`: counts steps without logging them. `sloth_s`: delay before it listens. `die_after`,
+    `tokens_left`: see `Behaviour`.
     """
 
     worker_class: str | None = None
@@ -51,13 +52,16 @@ class Tricks:
     fail_in_point: int | None = None
     silent_steps: bool = False
     sloth_s: float = 0.0
+    die_after: int | None = None
+    tokens_left: int = 0
 
 
 class FakeEngine(FakeServer):
     """The scripted server with the report, the rule and the step log of a patched one."""
 
     def __init__(self, flags: argparse.Namespace, tricks: Tricks) -> None:
-        super().__init__(Behaviour(ttft_ms=4, itl_ms=2, tokens_per_chunk=4))
+        limits = {"die_after": tricks.die_after, "tokens_left": tricks.tokens_left}
+        super().__init__(Behaviour(ttft_ms=4, itl_ms=2, tokens_per_chunk=4, **limits))
         self.tricks = tricks
         self.state = _state(flags, tricks)
         self.behaviour.info = self.state
@@ -100,6 +104,7 @@ class FakeEngine(FakeServer):
         switched = state["mode"] != ("speculative" if speculative else "plain")
         state["mode"] = "speculative" if speculative else "plain"
         state["speculative_steps" if speculative else "plain_steps"] += 1
+        state["switches"] += switched
         accepted = batch if speculative else 0
         if self._log is not None:
             row = (batch, int(speculative), 3 * accepted, accepted, batch + accepted, 0, int(switched), 0)
@@ -137,6 +142,7 @@ def _state(flags: argparse.Namespace, tricks: Tricks) -> dict[str, Any]:
         "mode": "speculative" if speculative else "plain",
         "plain_steps": 0,
         "speculative_steps": 0,
+        "switches": 0,
     }
 
 

@@ -25,7 +25,10 @@ BODY_KEPT = 300
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """What is sent. `scheduled_s` (CLOCK_MONOTONIC): when the load wanted to send it."""
+    """What is sent. `scheduled_s` (CLOCK_MONOTONIC): when the load wanted to send it.
+
+    `rid`: the server's name of the request, needed to abort it; None lets the server choose.
+    """
 
     request_id: int
     input_ids: tuple[int, ...]
@@ -34,20 +37,20 @@ class GenerateRequest:
     ignore_eos: bool = True
     temperature: float = 0.0
     warmup: bool = False
+    rid: str | None = None
 
     def body(self) -> bytes:
         """The JSON body for SGLang's `/generate`."""
-        return orjson.dumps(
-            {
-                "input_ids": self.input_ids,
-                "sampling_params": {
-                    "max_new_tokens": self.output_tokens,
-                    "temperature": self.temperature,
-                    "ignore_eos": self.ignore_eos,
-                },
-                "stream": True,
-            }
-        )
+        body = {
+            "input_ids": self.input_ids,
+            "sampling_params": {
+                "max_new_tokens": self.output_tokens,
+                "temperature": self.temperature,
+                "ignore_eos": self.ignore_eos,
+            },
+            "stream": True,
+        }
+        return orjson.dumps(body if self.rid is None else {**body, "rid": self.rid})
 
 
 class GenerateClient:
@@ -59,6 +62,7 @@ class GenerateClient:
 
     def __init__(self, url: str, request_timeout_s: float) -> None:
         self._endpoint = url.rstrip("/") + "/generate"
+        self._abort_endpoint = url.rstrip("/") + "/abort_request"
         self._timeout_s = request_timeout_s
         self._session: aiohttp.ClientSession | None = None
 
@@ -101,6 +105,18 @@ class GenerateClient:
         record = _record(request, answer, sent_s, "failed" if error else "ok", error)
         on_record(record)
         return record
+
+    async def abort(self, request: GenerateRequest) -> None:
+        """Ask the server to abort a request that was sent with a `rid`; its stream then ends by itself.
+
+        A request that is over already is left alone. Raises ValueError without a `rid`; aiohttp.ClientError.
+        """
+        if request.rid is None:
+            raise ValueError("a request without a rid cannot be aborted: give it one")
+        if self._session is None:
+            raise RuntimeError("use GenerateClient in an `async with` block")
+        async with self._session.post(self._abort_endpoint, json={"rid": request.rid}) as response:
+            response.raise_for_status()
 
     async def _follow(self, request: GenerateRequest, answer: Answer) -> None:
         if self._session is None:

@@ -24,6 +24,14 @@ def wait_until_idle(url: str, timeout_s: float = 60.0) -> float:
     return run_in_own_loop(lambda: _wait_until_idle(url.rstrip("/"), timeout_s))
 
 
+def tokens_in_use(url: str, timeout_s: float = 60.0) -> int:
+    """KV slots held by requests at the server at `url`; what only the prefix cache holds is free.
+
+    Of an idle server this is 0, or what has leaked. Raises ConnectionError when the server does not answer.
+    """
+    return run_in_own_loop(lambda: _tokens_in_use(url.rstrip("/"), timeout_s))
+
+
 def flush_prefix_cache(url: str, timeout_s: float = 60.0) -> None:
     """Empty the prefix cache, waiting until the server is idle. Its cumulative counters start anew.
 
@@ -45,11 +53,20 @@ async def _wait_until_idle(url: str, timeout_s: float) -> float:
             await asyncio.sleep(POLL_S)
 
 
+async def _tokens_in_use(url: str, timeout_s: float) -> int:
+    async with _session(timeout_s) as session:
+        return await _total(session, url, "total_used_tokens")
+
+
 async def _requests_left(session: aiohttp.ClientSession, url: str) -> int:
+    return await _total(session, url, "total_reqs")
+
+
+async def _total(session: aiohttp.ClientSession, url: str, name: str) -> int:
     try:
         async with session.get(f"{url}/v1/loads") as response:
             response.raise_for_status()
-            return int((await response.json())["aggregate"]["total_reqs"])
+            return int((await response.json())["aggregate"][name])
     except aiohttp.ClientError as problem:
         raise ConnectionError(f"{url}/v1/loads: {problem}") from problem
 

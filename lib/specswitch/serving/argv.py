@@ -101,7 +101,7 @@ def _device_flags(cfg: ServerConfig) -> list[str]:
     if cfg.attention_backend is not None:
         flags += ["--attention-backend", cfg.attention_backend]
     if cfg.device == "cpu":
-        return flags + cpu_flags([*flags, *cfg.extra_args])
+        return flags + cpu_flags([*flags, *_capacity_flags(cfg), *cfg.extra_args])
     return [*flags, "--cuda-graph-max-bs", str(cfg.max_running_requests)]
 
 

@@ -11,7 +11,8 @@ from engine.children import in_process
 from engine.cpu.random_pair import make_random_pair
 from engine.features.arms import STRICT, Client, Pair, plain_server, prompt, run_modes
 from engine.harness import Engine
-from engine.near_ties import NEAR, Verdict, compare, force
+from engine.near_ties import force
+from specswitch.metrics.near_ties import NEAR, Verdict, compare
 
 BF16_STEP = 0.125  # between neighbouring bfloat16 numbers from 16 to 32, where this model's best logits lie
 SURE = [-0.01] * 6

@@ -1,0 +1,101 @@
+"""`specswitch soak`: thousands of random requests across the threshold, with every check on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from specswitch.soak.plan import SpeculatingPath
+
+
+@click.command("soak")
+@click.option(
+    "--path", "paths", type=click.Choice(["v1", "v2"]), multiple=True, help="Which worker [both]; repeatable."
+)
+@click.option(
+    "--requests", type=click.IntRange(min=1), default=10_000, show_default=True, help="Of each path."
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Of load, all paths together.",
+)
+@click.option("--threshold", type=click.IntRange(min=1), default=8, show_default=True, help="To be crossed.")
+@click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="A parameter of the sweep.")
+@click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for summary and logs.")
+def soak_command(
+    paths: tuple[SpeculatingPath, ...],
+    requests: int,
+    minutes: float,
+    threshold: int,
+    pairs: tuple[tuple[str, str], ...],
+    yaml_texts: tuple[str, ...],
+    out: Path,
+) -> None:
+    """Send random requests to a server of each path, more and fewer than the threshold in turns.
+
+    Lengths are random, a twentieth is ended early, the rule changes meanwhile, the engine's and our own checks
+    run in every step. Afterwards: nothing may have failed or be left over, memory must not have grown, and a
+    twentieth of the greedy outputs is compared with a plain server's. Written into the folder: soak.json and
+    the servers' logs. The last line printed is the path of soak.json. Exit code 1 when a path failed.
+    """
+    from specswitch.results.files import make_folder
+    from specswitch.results.provenance import collect, shorten
+    from specswitch.serving.errors import ServingError
+    from specswitch.serving.launch import launch
+    from specswitch.soak import identity, outcome
+    from specswitch.soak.plan import DEFAULTS, make_plan
+    from specswitch.soak.run import soak_path
+    from specswitch.sweep.batch import BAD_INPUT_ERRORS
+    from specswitch.sweep.given import read_given
+    from specswitch.sweep.parameters import SweepParameters
+
+    folder = Path(os.path.abspath(out))
+    try:
+        parameters = read_given(SweepParameters, pairs, yaml_texts, DEFAULTS)
+        plan = make_plan(
+            parameters,
+            folder,
+            paths=list(dict.fromkeys(paths)) or ["v1", "v2"],
+            threshold=threshold,
+            requests=requests,
+            minutes=minutes,
+        )
+        make_folder(folder)
+    except BAD_INPUT_ERRORS as refused:
+        _end(2, str(refused))
+    about = {**collect(parameters.device), "parameters": shorten(parameters.changed(), folder)}
+    runs = []
+    try:
+        for path in plan.servers:
+            click.echo(f"{path}: starting a server", err=True)
+            runs.append(soak_path(plan, path, folder / f"{path}.log", launch, _tell))
+            outcome.save(plan, runs, folder, about)
+        click.echo("starting a plain server to compare with", err=True)
+        with launch(plan.plain, folder / "plain.log") as plain:
+            for run in runs:
+                run.differing = identity.differing(plain.url, run.tally.kept, plan.request_timeout_s)
+    except (ServingError, identity.NoReferenceError) as problem:
+        click.echo(f"error: {problem}", err=True)
+    summary = outcome.save(plan, runs, folder, about)
+    for run in runs:
+        click.echo(outcome.describe(run))
+    click.echo(str(summary))
+    sys.exit(0 if len(runs) == len(plan.servers) and not any(map(outcome.faults, runs)) else 1)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _end(code: int, message: str) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)

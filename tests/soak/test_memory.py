@@ -1,0 +1,53 @@
+"""Growth of memory: known slopes, and a real process."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from specswitch.soak.memory import Sample, growth, resident_mib
+
+
+def samples(
+    slope: float, count: int = 300, noise: float = 3.0, warm_up: float = 200.0, seed: int = 1
+) -> list[Sample]:
+    """A sample per 20 requests: `slope` MiB per 1000, noise, and a start-up that adds `warm_up` MiB early."""
+    rng = random.Random(seed)
+    return [
+        Sample(20 * i, 2000 + slope * 20 * i / 1000 + rng.gauss(0, noise) + warm_up * min(1, i / (count / 5)))
+        for i in range(count)
+    ]
+
+
+def test_flat_memory_is_flat_in_spite_of_noise_and_start_up():
+    found = growth(samples(0.0), limit=2.0)
+    assert found.verdict == "flat"
+    assert found.low < 0.5
+    assert found.high < 2.0
+
+
+@pytest.mark.parametrize("slope", [5.0, 50.0])
+def test_a_leak_is_found_with_its_size(slope: float):
+    found = [growth(samples(slope, seed=seed), limit=2.0) for seed in range(100)]
+    assert {f.verdict for f in found} == {"grows"}
+    assert 90 <= sum(f.low <= slope <= f.high for f in found) <= 99
+    assert all(f.last_mib > f.first_mib for f in found)
+
+
+def test_a_slope_at_the_limit_is_undecided():
+    verdicts = [growth(samples(2.0, seed=seed), limit=2.0).verdict for seed in range(100)]
+    assert verdicts.count("undecided") >= 90
+
+
+def test_too_few_samples_decide_nothing():
+    found = growth(samples(50.0, count=70), limit=2.0)
+    assert (found.verdict, found.slope, found.low, found.high) == ("undecided", None, None, None)
+    assert growth([Sample(5, 100.0)] * 300).verdict == "undecided"
+
+
+def test_resident_memory_is_seen_to_grow():
+    before = resident_mib(os.getpid())
+    block = bytearray(os.urandom(1024)) * (64 * 1024)
+    assert resident_mib(os.getpid()) - before == pytest.approx(len(block) / 2**20, abs=20)
