@@ -47,7 +47,7 @@ class Box:
 
 
 def _asked(row: float) -> Box:
-    return Box(180, 50 + 104 * row, 340, 80, 52)
+    return Box(180, 50 + 104 * row, 340, 80, 50)
 
 
 def _rule(row: float) -> Box:
