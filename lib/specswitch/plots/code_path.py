@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -18,11 +19,12 @@ from specswitch.serving.path_tree import NODES, Question, Worker, following, way
 WORDS = Words(
     "code-path",
     "Which worker do these flags take?",
-    "The engine's questions from top to bottom, as its own code decides them. Coloured: the way of these flags, "
-    "with the reason for each answer. On the right, what the scheduler will hold, and the engine's file that its "
-    "steps are made by; a change anywhere else does nothing.",
+    "The engine's questions from top to bottom, as its own code decides them, and the plugin's one about a rule. "
+    "Coloured: the way of these flags, with the reason for each answer. On the right, what the scheduler will hold, "
+    "and the engine's file that its steps are made by; a change anywhere else does nothing.",
 )
-WIDTH, HEIGHT = 1000, 650
+WIDTH, HEIGHT = 1000, 672
+TOP = 78  # the middle of the first row
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,15 @@ class Box:
 
 
 def _asked(row: float) -> Box:
-    return Box(180, 50 + 104 * row, 340, 80, 50)
+    return Box(188, TOP + 104 * row, 356, 80, 51)
 
 
 def _rule(row: float) -> Box:
-    return Box(525, 50 + 104 * row, 230, 92, 33)
+    return Box(528, TOP + 104 * row, 236, 92, 33)
 
 
 def _worker(row: float) -> Box:
-    return Box(847, 50 + 104 * row, 286, 58, 46)
+    return Box(848, TOP + 104 * row, 286, 58, 46)
 
 
 BOXES = {
@@ -69,6 +71,12 @@ BOXES = {
     "stock-v2": _worker(4.62),
     "dynamic-v2": _worker(5.38),
 }
+HEADS = [
+    {"x": BOXES[key].x, "y": 16, "text": text, "font": {"size": 13, "color": theme.QUIET}}
+    for key, text in (("algorithm", "The engine asks"), ("none", "The scheduler holds"))
+]
+# A plotly shape, and the annotations that go with it.
+Drawn = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def decision_tree(decision: PathDecision) -> go.Figure:
@@ -93,11 +101,15 @@ def decision_tree(decision: PathDecision) -> go.Figure:
         yaxis={**hidden, "range": [HEIGHT, 0]},
     )
     questions = [key for key, node in NODES.items() if isinstance(node, Question)]
-    edges = list(itertools.product(questions, (True, False)))
-    for key, yes in sorted(edges, key=lambda edge: _passed(edge, taken)):  # the way last, on top
-        _draw_arrow(figure, key, yes, colour if _passed((key, yes), taken) else None)
-    for key in NODES:
-        _draw_box(figure, key, decision, colour if key in taken else None)
+    edges = sorted(  # the way last, on top
+        itertools.product(questions, (True, False)), key=lambda edge: _passed(edge, taken)
+    )
+    drawn = [_arrow(edge, colour if _passed(edge, taken) else None) for edge in edges]
+    drawn += [_box(key, decision, colour if key in taken else None) for key in NODES]
+    figure.update_layout(
+        shapes=[shape for shape, _ in drawn],
+        annotations=[*HEADS, *(text for _, texts in drawn for text in texts)],
+    )
     return figure
 
 
@@ -118,23 +130,23 @@ def _lines(key: str, decision: PathDecision, taken: bool) -> tuple[str, str]:
     return node.worker_class, below.replace("sglang/srt/", "")
 
 
-def _draw_box(figure: go.Figure, key: str, decision: PathDecision, colour: str | None) -> None:
+def _box(key: str, decision: PathDecision, colour: str | None) -> Drawn:
     """One box; `colour` None: the way of these flags does not pass it."""
     box = BOXES[key]
     refused = colour is not None and isinstance(NODES[key], Worker) and bool(decision.refused)
-    figure.add_shape(
-        type="rect",
-        x0=box.left,
-        x1=box.right,
-        y0=box.y - box.height / 2,
-        y1=box.y + box.height / 2,
-        fillcolor=theme.PAPER,
-        line={
+    shape = {
+        "type": "rect",
+        "x0": box.left,
+        "x1": box.right,
+        "y0": box.y - box.height / 2,
+        "y1": box.y + box.height / 2,
+        "fillcolor": theme.PAPER,
+        "line": {
             "color": colour or theme.GRID,
             "width": 2.5 if colour else 1.5,
             "dash": "dash" if refused else "solid",
         },
-    )
+    }
     head, below = _lines(key, decision, colour is not None)
     if refused:
         below = f"refused, see below. {below}"
@@ -142,49 +154,29 @@ def _draw_box(figure: go.Figure, key: str, decision: PathDecision, colour: str |
     rows += [
         f"<span style='font-size:12px'>{escape(part)}</span>" for part in textwrap.wrap(below, box.letters)
     ]
-    figure.add_annotation(
-        x=box.x,
-        y=box.y,
-        text="<br>".join(rows),
-        font={"size": 13, "color": theme.INK if colour else theme.QUIET},
-    )
+    ink = theme.INK if colour else theme.QUIET
+    return shape, [{"x": box.x, "y": box.y, "text": "<br>".join(rows), "font": {"size": 13, "color": ink}}]
 
 
-def _draw_arrow(figure: go.Figure, key: str, yes: bool, colour: str | None) -> None:
+def _arrow(edge: tuple[str, bool], colour: str | None) -> Drawn:
     """The arrow for one answer, in right angles, with its word beside the start."""
+    key, yes = edge
     corners = _corners(key, yes)
     line = {"color": colour or theme.RULE, "width": 2.5 if colour else 1.25}
-    figure.add_shape(
-        type="path",
-        path="M " + " L ".join(f"{x:g},{y:g}" for x, y in corners),
-        line=line,
-    )
-    (tail_x, tail_y), (x, y) = corners[-2:]
-    figure.add_annotation(
-        x=x,
-        y=y,
-        ax=tail_x,
-        ay=tail_y,
-        xref="x",
-        yref="y",
-        axref="x",
-        ayref="y",
-        text="",
-        showarrow=True,
-        arrowhead=2,
-        arrowsize=1,
-        arrowwidth=line["width"],
-        arrowcolor=line["color"],
-    )
-    (x, y), (next_x, _) = corners[:2]
-    down = next_x == x
-    figure.add_annotation(
-        x=x + 6,
-        y=y + (8 if down else -9),
-        xanchor="left",
-        text="yes" if yes else "no",
-        font={"size": 12, "color": theme.INK if colour else theme.QUIET},
-    )
+    path = "M " + " L ".join(f"{x:g},{y:g}" for x, y in corners)
+    (start_x, start_y), (next_x, _) = corners[:2]
+    (tail_x, tail_y), (end_x, end_y) = corners[-2:]
+    tip = {
+        **{"x": end_x, "y": end_y, "ax": tail_x, "ay": tail_y, "axref": "x", "ayref": "y"},
+        **{"text": "", "showarrow": True, "arrowhead": 2},
+        **{"arrowwidth": line["width"], "arrowcolor": line["color"]},
+    }
+    word = {
+        **{"x": start_x + 6, "y": start_y + (8 if next_x == start_x else -9), "xanchor": "left"},
+        "text": "yes" if yes else "no",
+        "font": {"size": 12, "color": theme.INK if colour else theme.QUIET},
+    }
+    return {"type": "path", "path": path, "line": line}, [tip, word]
 
 
 def _corners(key: str, yes: bool) -> list[tuple[float, float]]:
