@@ -32,14 +32,13 @@ from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
 from specswitch.sweep.explain import explain
 from specswitch.sweep.grid import Hold, launch_configs, points
+from specswitch.sweep.namespace import plain_values
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
 PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
-# What a notebook's namespace holds besides the user's own plain values.
-_NOT_PARAMETERS = ("In", "Out")
 
 
 def in_checkout(path: str) -> Path:
@@ -130,14 +129,7 @@ class RunParameters(Strict):
         Raises:
             ParameterError: as `of`.
         """
-        plain = (bool, int, float, str, list, dict, tuple, type(None))
-        return cls.of(
-            {
-                name: value
-                for name, value in namespace.items()
-                if not name.startswith("_") and name not in _NOT_PARAMETERS and isinstance(value, plain)
-            }
-        )
+        return cls.of(plain_values(namespace))
 
     @classmethod
     def _unknown(cls, name: str) -> str:
