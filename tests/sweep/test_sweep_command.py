@@ -104,6 +104,8 @@ def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -
     assert done.returncode == 0
     assert "12 points" in done.stdout
     assert "on 2 servers" in done.stdout
+    # 12 points of 0.5 s warm-up, 2 s window and 2 s beside them, two servers at 30 s each: 114 s.
+    assert "About 2 min: 12 points of 4.5 s and 2 server starts of 30 s (assumed)." in done.stdout
     assert done.stdout.count("\n  dynamic-v2-t8-c") == 4
     assert not (tmp_path / "run").exists()
 
