@@ -10,16 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import TextIO
 
 from specswitch.config import project_root
 from specswitch.results.files import make_folder, write_json
@@ -29,6 +26,7 @@ from specswitch.results.provenance import shorten
 from specswitch.results.run import read_run
 from specswitch.results.store import mark_interrupted
 from specswitch.serving.errors import PreflightError
+from specswitch.serving.interrupt import signals_interrupt
 from specswitch.sweep.eta import ahead
 from specswitch.sweep.follow import follow
 from specswitch.sweep.notebook_file import NotebookError, load_template
@@ -132,7 +130,7 @@ def _execute(
     ):
         executed = Path(scratch) / EXECUTED
         try:
-            with _signals_interrupt():
+            with signals_interrupt():
                 papermill.execute_notebook(
                     source,
                     executed,
@@ -213,22 +211,3 @@ def _is_bad_input(problem: BaseException) -> bool:
 def _names(kinds: tuple[type[BaseException], ...]) -> set[str]:
     below = {name for kind in kinds for name in _names(tuple(kind.__subclasses__()))}
     return {kind.__name__ for kind in kinds} | below
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM, SIGINT and SIGHUP raise KeyboardInterrupt in the body, so that everything is cleaned up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, _: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    kinds = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before: dict[signal.Signals, Any] = {kind: signal.signal(kind, interrupt) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

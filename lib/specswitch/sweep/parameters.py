@@ -26,10 +26,10 @@ from specswitch.config import (
     Workload,
     project_root,
 )
+from specswitch.explain import explain
 from specswitch.load.crossing_plan import AnyPlan, CrossingPlan
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
-from specswitch.sweep.explain import explain
 from specswitch.sweep.grid import Hold, launch_configs, points
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
