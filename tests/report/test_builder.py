@@ -10,7 +10,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from plots.tables import made_up_table
 from report.built import report_of, run_of
 from report.runs import ARMS, write_run
 from specswitch.config import project_root
@@ -73,10 +72,10 @@ def test_every_comparison_has_its_interval_and_the_repeats_it_would_take():
 
 
 def test_every_figure_says_how_to_read_it():
-    html = text(report_of("whole"))
+    html, points = text(report_of("whole")), table(read_run(run_of("whole")))
     assert html.count('<div class="caption">') == len(FIGURES)
     for name, draw in FIGURES.items():
-        reading = draw(made_up_table(tuple(ARMS))).layout.meta["reading"]
+        reading = draw(points).layout.meta["reading"]
         assert reading[:25] in html, name
 
 

@@ -71,7 +71,9 @@ def test_one_repeat_tells_nothing() -> None:
 
 
 def test_a_run_of_baselines_alone_compares_nothing() -> None:
-    assert comparisons(table_of(none={1: [100, 101]})) == []
+    alone = table_of(none={1: [100, 101]})
+    assert comparisons(alone) == []
+    assert "No two arms" in needed_words(alone)[0]
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 5])

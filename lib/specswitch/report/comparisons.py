@@ -70,8 +70,11 @@ def comparison_table(points: pd.DataFrame) -> str:
 
 def needed_words(points: pd.DataFrame) -> list[str]:
     """One sentence: by concurrency, the repeats that its most scattered comparison needs."""
+    found = comparisons(points)
+    if not found:
+        return ["No two arms that could be compared have a value at the same concurrency."]
     worst: dict[int, int] = {}
-    for c in comparisons(points):
+    for c in found:
         if c.needed is not None:
             worst[c.concurrency] = max(c.needed, worst.get(c.concurrency, 0))
     if not worst:
