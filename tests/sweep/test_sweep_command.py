@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from results.crossing_runs import write_crossing
 from specswitch.config import project_root
 from specswitch.results import read_run
 from specswitch.results.lock import locked
@@ -86,6 +87,15 @@ def test_a_folder_without_a_run_has_no_report(tmp_path: Path) -> None:
     done = specswitch("report", str(tmp_path))
     assert done.returncode == 2
     assert "holds no manifest.json" in done.stderr
+
+
+def test_an_impossible_limit_or_one_without_a_steady_window_is_refused(tmp_path: Path) -> None:
+    below = specswitch("report", str(tmp_path), "--ttft-limit-ms", "-1")
+    assert (below.returncode, below.stdout) == (2, "")
+    assert "ttft_limit_ms=-1: give milliseconds > 0" in below.stderr
+    crossing = specswitch("report", str(write_crossing(tmp_path / "run")), "--tpot-limit-ms", "20")
+    assert (crossing.returncode, crossing.stdout) == (2, "")
+    assert "no steady window and so no goodput" in crossing.stderr
 
 
 def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -> None:
