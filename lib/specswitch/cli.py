@@ -124,21 +124,32 @@ def _run(
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The page (default: report.html in the run folder)."
 )
-def report_command(run_dir: Path, out: Path | None) -> None:
-    """Build the report of a stored run again, from its files alone; prints the path of the page."""
+@click.option("--ttft-limit-ms", type=float, help="Show the goodput within this TTFT.")
+@click.option("--tpot-limit-ms", type=float, help="Show the goodput within this TPOT.")
+def report_command(
+    run_dir: Path, out: Path | None, ttft_limit_ms: float | None, tpot_limit_ms: float | None
+) -> None:
+    """Build the report of a stored run again, from its files alone; prints the path of the page.
+
+    A limit given here takes the place of both that the run was made with.
+    """
     _want_utf8()
+    from specswitch.metrics.goodput import Limits
     from specswitch.results import read_run
     from specswitch.results.layout import ResultsError
 
     folder = os.path.abspath(run_dir)
     try:
-        read_run(folder)  # before the page's machinery is loaded, which takes seconds
-    except ResultsError as problem:
+        limits = Limits(ttft_limit_ms, tpot_limit_ms)
+        run = read_run(folder)  # before the page's machinery is loaded, which takes seconds
+    except (ResultsError, ValueError) as problem:
         _end(2, str(problem))
+    if limits.asked and run.kind == "crossing":
+        _end(2, f"{folder} holds a crossing run, which has no steady window and so no goodput")
     from specswitch import report
 
     try:
-        click.echo(str(report.build(folder, out)))
+        click.echo(str(report.build(folder, out, limits if limits.asked else None)))
     except ResultsError as problem:
         _end(2, str(problem))
     except (report.ReportError, report.ReportCheckError) as problem:

@@ -27,10 +27,12 @@ def run_closed_batch_sync(
     concurrency: int,
     *,
     stop: threading.Event | None = None,
+    api_key: str | None = None,
 ) -> LoadResult:
     """Send prompts 0 to `concurrency` - 1 to the server at `url` at once and follow every answer to its end.
 
-    `stop` ends the run at once, from any thread. The window is None when a request failed.
+    `stop` ends the run at once, from any thread; `api_key`: the server's, if it has one. The window is None when a
+    request failed.
 
     Raises ValueError for a concurrency below 1 or beyond what the open-file limit allows.
     """
@@ -38,7 +40,7 @@ def run_closed_batch_sync(
     halt = stop or threading.Event()
 
     async def run() -> LoadResult:
-        sender = Sender(url, prompts, workload, None, halt)
+        sender = Sender(url, prompts, workload, None, halt, api_key)
         async with sender:
             requests = [asyncio.create_task(sender.send(workload.output_tokens)) for _ in range(concurrency)]
             stopped_by = await _watch(sender, requests)

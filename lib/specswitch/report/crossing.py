@@ -10,11 +10,12 @@ import pandas as pd
 
 from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK, SOON
+from specswitch.metrics.repeats import EFFECT, MOST, log_spread, repeats_needed
 from specswitch.plots import theme
 from specswitch.plots.figure import interval_text, number
 from specswitch.plots.grid import exists, positive_ratio
 from specswitch.plots.throughput import baseline_of
-from specswitch.report.findings import VERDICTS
+from specswitch.report.findings import VERDICTS, verdict
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.overview import arm_in_words, state, subject
@@ -103,10 +104,11 @@ def recoveries(seen: Crossing) -> list[str]:
         ratio = positive_ratio(ours, always)
         if ratio is None:
             continue
-        verdict = f"at least {BACK:g}" if ratio.mean >= BACK else f"below {BACK:g}"
+        told = f"at least {BACK:g}" if ratio.mean >= BACK else f"below {BACK:g}"
+        level = "" if ratio.low is None or verdict(ratio) != VERDICTS[2] else f"; {VERDICTS[2]} always-on"
         sentences.append(
             f"In the first {SOON} verify steps since a resume, the accept length of {label} is "
-            f"{interval_text(ratio, 3, '×')} of always-on: {verdict} on average."
+            f"{interval_text(ratio, 3, '×')} of always-on: {told} on average{level}."
         )
     return sentences
 
@@ -177,5 +179,13 @@ def _against(seen: Crossing, label: str, other: str) -> str:
     ratio = positive_ratio([ours[r] for r in both], [theirs[r] for r in both])
     if ratio is None or ratio.low is None or ratio.high is None:
         return f"not yet to be told from {other}"
-    verdict = VERDICTS[0] if ratio.low > 1 else VERDICTS[1] if ratio.high < 1 else VERDICTS[2]
-    return f"{verdict} {other} ({interval_text(ratio, 3, '×')})"
+    return f"{verdict(ratio)} {other} ({interval_text(ratio, 3, '×')}){_repeats_for(ratio)}"
+
+
+def _repeats_for(ratio: Interval) -> str:
+    """Where no difference can be told: how many repeats a small one would take."""
+    spread = log_spread(ratio)
+    if spread is None or verdict(ratio) != VERDICTS[2]:
+        return ""
+    needed = repeats_needed(spread)
+    return f"; to tell {EFFECT:.0%} apart, about {needed or f'more than {MOST}'} repeats"

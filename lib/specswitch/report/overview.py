@@ -7,6 +7,7 @@ from datetime import datetime
 import pandas as pd
 
 from specswitch.config import SHAPE_PREFIX, project_root
+from specswitch.metrics.goodput import Limits
 from specswitch.plots.grid import Grid
 from specswitch.report import findings
 from specswitch.report.flags import unequal_repeats, warnings
@@ -34,13 +35,18 @@ _NONE = {
 }
 
 
-def open_run(run_dir: str) -> tuple[Run, pd.DataFrame]:
+def open_run(
+    run_dir: str, ttft_limit_ms: float | None = None, tpot_limit_ms: float | None = None
+) -> tuple[Run, pd.DataFrame]:
     """The run in `run_dir` and its table; a relative path counts from the root of the checkout.
 
-    Raises DamagedError or SchemaError when there is no readable run.
+    A limit given here takes the place of both that the run was made with.
+
+    Raises DamagedError or SchemaError when there is no readable run, ValueError for an impossible limit.
     """
     run = read_run(project_root() / run_dir)
-    return run, points_table(run)
+    limits = Limits(ttft_limit_ms, tpot_limit_ms)
+    return run, points_table(run, limits if limits.asked else None)
 
 
 def model_names(run: Run) -> tuple[str, str]:
@@ -84,6 +90,7 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
         *findings.ratio(points[points["arm"] != "dynamic"]),
         *findings.envelope(points),
         *findings.accept_lengths(points),
+        *findings.goodput(points),
     ]
     capped = [p for p in parities(points) if p.ok is False]
     sentences += [f"Not the same load: {p.message}." for p in capped]

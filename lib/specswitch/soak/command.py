@@ -82,7 +82,9 @@ def soak_command(
         click.echo("starting a plain server to compare with", err=True)
         with launch(plan.plain, folder / "plain.log") as plain:
             for run in runs:
-                run.differing = identity.differing(plain.url, run.tally.kept, plan.request_timeout_s)
+                run.differing = identity.differing(
+                    plain.url, run.tally.kept, plan.request_timeout_s, api_key=plain.api_key
+                )
     except (ServingError, identity.NoReferenceError) as problem:
         click.echo(f"error: {problem}", err=True)
     summary = outcome.save(plan, runs, folder, about)

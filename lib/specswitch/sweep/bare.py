@@ -11,6 +11,7 @@ from typing import TextIO
 from specswitch.results.files import make_folder
 from specswitch.results.lock import locked
 from specswitch.results.store import mark_interrupted
+from specswitch.serving.interrupt import signals_interrupt
 from specswitch.sweep.batch import (
     BAD_INPUT,
     BAD_INPUT_ERRORS,
@@ -19,7 +20,6 @@ from specswitch.sweep.batch import (
     OK,
     Outcome,
     in_words,
-    signals_interrupt,
 )
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.precheck import precheck

@@ -27,10 +27,10 @@ from specswitch.config import (
     Workload,
     project_root,
 )
+from specswitch.explain import explain
 from specswitch.load.crossing_plan import AnyPlan, CrossingPlan
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
-from specswitch.sweep.explain import explain
 from specswitch.sweep.grid import Hold, launch_configs, points
 from specswitch.sweep.namespace import plain_values
 
@@ -53,7 +53,8 @@ class ParameterError(ValueError):
 class RunParameters(Strict):
     """Parameters of every measuring notebook, all plain values. Times in seconds.
 
-    `NOTEBOOK` is the notebook's file; subclasses add their own parameters and say how they become a plan.
+    `NOTEBOOK` is the notebook's file, `COMMAND` the verb that runs it; subclasses add their own parameters and
+    say how they become a plan.
 
     Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
     makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair, and `shape:NAME` as
@@ -68,6 +69,7 @@ class RunParameters(Strict):
     """
 
     NOTEBOOK: ClassVar[str]
+    COMMAND: ClassVar[str]
 
     out_dir: str | None = None
     resume: bool = False
@@ -251,9 +253,12 @@ class SweepParameters(RunParameters):
     """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds).
 
     `refill` False: each point is one closed batch instead, see `config.Workload`.
+    `ttft_limit_ms`, `tpot_limit_ms`: the report shows the goodput within these limits (None: not asked). They
+    judge what was measured and change nothing in it.
     """
 
     NOTEBOOK: ClassVar[str] = "01-sweep.ipynb"
+    COMMAND: ClassVar[str] = "sweep"
 
     arms: list[str] = Field(
         default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
@@ -262,6 +267,8 @@ class SweepParameters(RunParameters):
     refill: bool = True
     warmup_s: Annotated[float, Field(ge=0)] = 0.5
     window_s: Seconds = 2.0
+    ttft_limit_ms: Annotated[float, Field(gt=0)] | None = None
+    tpot_limit_ms: Annotated[float, Field(gt=0)] | None = None
 
     def plan(self) -> SweepPlan:
         """The sweep that these parameters describe. Raises ParameterError when they contradict each other."""

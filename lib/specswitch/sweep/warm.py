@@ -46,9 +46,16 @@ def send_wave(server: LiveServer, point: Point, tokens: int) -> None:
     prompts = prompts_of(point)
     asked = [prompts[i] for i in range(point.concurrency)]
     w = point.workload
-    records = run_wave(server.url, asked, tokens, timeout_s=w.request_timeout_s, temperature=w.temperature)
+    records = run_wave(
+        server.url,
+        asked,
+        tokens,
+        timeout_s=w.request_timeout_s,
+        temperature=w.temperature,
+        api_key=server.api_key,
+    )
     server.raise_if_exited()
     failed = [r.error for r in records if r.outcome != "ok"]
     if failed:
         raise PointFailedError(f"{len(failed)} of {len(records)} requests failed, the first: {failed[0]}")
-    wait_until_idle(server.url, IDLE_WAIT_S)
+    wait_until_idle(server.url, IDLE_WAIT_S, api_key=server.api_key)
