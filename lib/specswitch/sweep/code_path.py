@@ -17,7 +17,7 @@ from specswitch.serving.argv import rule_flags
 from specswitch.serving.code_path import EAGLE3, Compared, Foretold, environment, foretell, prove
 from specswitch.serving.errors import PreflightError
 from specswitch.serving.flags import parse_flags
-from specswitch.sweep.explain import explain
+from specswitch.explain import explain
 from specswitch.sweep.namespace import plain_values
 from specswitch.sweep.parameters import ParameterError
 
