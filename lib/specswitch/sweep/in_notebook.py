@@ -17,6 +17,7 @@ from specswitch.sweep.given import stored_parameters
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.progress import bar, lines
 from specswitch.sweep.runner import run_sweep
+from specswitch.sweep.work import Executor
 
 
 def effective(asked: RunParameters) -> pd.DataFrame:
@@ -40,7 +41,16 @@ def measure(asked: RunParameters, stop: threading.Event | None = None) -> Run:
             hold=asked.held(),
             stop=stop,
             on_progress=tell,
+            executor=_executor(asked),
         )
+
+
+def _executor(asked: RunParameters) -> Executor | None:
+    if asked.executor == "local":
+        return None
+    from specswitch.sweep.ray_executor import RayExecutor
+
+    return RayExecutor()
 
 
 def crossing_asked(namespace: Mapping[str, Any]) -> CrossingParameters:
