@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from specswitch.cli import main
 from specswitch.soak import identity
-from sweep.support import servers_left, use_fake_engines
+from sweep.support import gone, servers_left, use_fake_engines
 
 SHORT = ["--requests", "150", "--minutes", "1", "-p", "prompt_tokens", "16", "-p", "output_tokens", "16"]
 
@@ -85,6 +89,24 @@ def test_a_token_that_the_plain_server_would_not_say_fails(
     found = summary(tmp_path / "s")["paths"]["v2"]
     assert found["different"] == found["compared"] > 0
     assert "different from token 0, widest gap 2 nats" in answer.stdout
+
+
+def test_an_interrupt_ends_it_at_once_and_leaves_no_server(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        use_fake_engines(patch)
+        command = [sys.executable, "-m", "specswitch", "soak", "--path", "v2", "--out", str(tmp_path / "s")]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+            log = tmp_path / "s" / "v2.log"
+            while len(servers_left()) < 1 or not log.is_file():
+                assert process.poll() is None
+                time.sleep(0.1)
+            time.sleep(3)
+            pids = [server.pid for server in servers_left()]
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+            assert process.returncode != 0
+    assert pids
+    assert all(gone(pid) for pid in pids)
 
 
 @pytest.mark.usefixtures("fake")
