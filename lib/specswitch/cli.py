@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from specswitch.bundle.command import bundle_command
 from specswitch.calibration.command import calibrate_command
 from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command
@@ -35,6 +36,18 @@ def _run_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--resume", is_flag=True, help="Go on with the run in --out, with its parameters."),
         click.option("--dry-run", is_flag=True, help="Check everything and show what would be done."),
+        click.option(
+            "--no-notebook",
+            is_flag=True,
+            help="Measure without Jupyter and without a page (a GPU node); prints the run folder.",
+        ),
+        click.option(
+            "-f",
+            "files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            help="Parameters from a YAML file, such as notebooks/plans/*.yaml.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -74,17 +87,19 @@ def _run(
     out: Path | None,
     resume: bool,
     dry_run: bool,
+    no_notebook: bool,
+    files: tuple[Path, ...],
 ) -> None:
     """Run the notebook of these parameters in batch, or say what would be done; ends with the exit code."""
     from specswitch.results.layout import ResultsError
-    from specswitch.sweep.given import read_given, stored_parameters
+    from specswitch.sweep.given import read_given, read_yaml, stored_parameters
     from specswitch.sweep.parameters import ParameterError
 
     options = [("out_dir", os.path.abspath(out))] if out is not None else []
     options += [("resume", "true")] if resume else []
     try:
         stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
-        asked = read_given(kind, [*pairs, *options], yaml_texts, stored)
+        asked = read_given(kind, [*pairs, *options], [*map(read_yaml, files), *yaml_texts], stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
     if asked.resume and asked.out_dir is None:
@@ -93,9 +108,12 @@ def _run(
         click.echo(f"nothing to resume in {asked.run_dir()}: a new run", err=True)
     if not getattr(asked, "measure", True):
         _end(2, "measure = False measures nothing: `specswitch report DIR` shows a stored run")
-    from specswitch.sweep import batch
+    from specswitch.sweep import bare, batch
 
-    outcome = batch.dry_run(asked) if dry_run else batch.run_batch(asked, _build_report)
+    if dry_run:
+        outcome = batch.dry_run(asked)
+    else:
+        outcome = bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
     if outcome.exit_code:
         _end(outcome.exit_code, outcome.message, outcome.report)
     click.echo(str(outcome.report or outcome.message))
@@ -106,21 +124,32 @@ def _run(
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The page (default: report.html in the run folder)."
 )
-def report_command(run_dir: Path, out: Path | None) -> None:
-    """Build the report of a stored run again, from its files alone; prints the path of the page."""
+@click.option("--ttft-limit-ms", type=float, help="Show the goodput within this TTFT.")
+@click.option("--tpot-limit-ms", type=float, help="Show the goodput within this TPOT.")
+def report_command(
+    run_dir: Path, out: Path | None, ttft_limit_ms: float | None, tpot_limit_ms: float | None
+) -> None:
+    """Build the report of a stored run again, from its files alone; prints the path of the page.
+
+    A limit given here takes the place of both that the run was made with.
+    """
     _want_utf8()
+    from specswitch.metrics.goodput import Limits
     from specswitch.results import read_run
     from specswitch.results.layout import ResultsError
 
     folder = os.path.abspath(run_dir)
     try:
-        read_run(folder)  # before the page's machinery is loaded, which takes seconds
-    except ResultsError as problem:
+        limits = Limits(ttft_limit_ms, tpot_limit_ms)
+        run = read_run(folder)  # before the page's machinery is loaded, which takes seconds
+    except (ResultsError, ValueError) as problem:
         _end(2, str(problem))
+    if limits.asked and run.kind == "crossing":
+        _end(2, f"{folder} holds a crossing run, which has no steady window and so no goodput")
     from specswitch import report
 
     try:
-        click.echo(str(report.build(folder, out)))
+        click.echo(str(report.build(folder, out, limits if limits.asked else None)))
     except ResultsError as problem:
         _end(2, str(problem))
     except (report.ReportError, report.ReportCheckError) as problem:
@@ -154,7 +183,7 @@ def smollm2_command(directory: Path) -> None:
 @click.argument("name")
 @click.argument("directory", type=click.Path(path_type=Path))
 def shape_command(name: str, directory: Path) -> None:
-    """Write target and draft configurations of a shape (llama-8b) for --load-format dummy."""
+    """Write target and draft configurations of a shape (llama-8b, moe-30b-a3b) for --load-format dummy."""
     from specswitch.models.shapes import write_shape
 
     try:
@@ -181,5 +210,5 @@ def _want_utf8() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "specswitch", *sys.argv[1:]], environment)
 
 
-for _command in (calibrate_command, soak_command, *server_commands.COMMANDS):
+for _command in (bundle_command, calibrate_command, soak_command, *server_commands.COMMANDS):
     main.add_command(_command)

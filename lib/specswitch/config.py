@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+SHAPE_PREFIX = "shape:"  # a model of which only the shape is there
 Path_ = Literal["none", "v1", "v2"]
 Mode = Literal["none", "always", "off", "dynamic"]
 SyncRule = Literal["lazy", "eager", "stale"]
@@ -101,7 +102,10 @@ class Arm(Strict):
 
 
 class ServerConfig(Strict):
-    """How to start one server. One launch serves every arm with the same `server_key`."""
+    """How to start one server. One launch serves every arm with the same `server_key`.
+
+    `load_format` dummy: random weights and no tokenizer, for models of which only the shape is there.
+    """
 
     model: str
     draft: str | None = None
@@ -110,6 +114,7 @@ class ServerConfig(Strict):
     rule: Rule = Rule()
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    load_format: Literal["auto", "dummy"] = "auto"
     attention_backend: str | None = None
     tp: Positive = 1
     num_steps: Positive = 3
@@ -128,6 +133,12 @@ class ServerConfig(Strict):
     extra_args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     ready_timeout_s: Annotated[float, Field(gt=0)] = 300.0
+
+    @model_validator(mode="after")
+    def _dummy_is_synthetic(self) -> ServerConfig:
+        if self.load_format == "dummy" and not self.synthetic:
+            raise ValueError("load_format='dummy' means random weights: label the run with synthetic=True")
+        return self
 
     @model_validator(mode="after")
     def _draft_goes_with_path(self) -> ServerConfig:
@@ -161,9 +172,11 @@ class Workload(Requests):
     """What is sent, closed loop, and how long a point lasts.
 
     Times in seconds. `window_s` is the target length of the steady window (in-flight >= 0.95 of the
-    concurrency); `warmup_s` runs at full concurrency before it and is not counted.
+    concurrency); `warmup_s` runs at full concurrency before it and is not counted. `refill` False: a closed
+    batch, the concurrency's requests sent once and none replaced; both times then mean nothing.
     """
 
+    refill: bool = True
     warmup_s: Annotated[float, Field(ge=0)] = 1.0
     window_s: Annotated[float, Field(gt=0)] = 4.0
 
@@ -185,8 +198,8 @@ class Point(Strict):
 
     @property
     def load_s(self) -> float:
-        """Seconds of load at least, the drain not counted."""
-        return self.workload.warmup_s + self.workload.window_s
+        """Seconds of load at least, the drain not counted. Not known of a closed batch: 0."""
+        return self.workload.warmup_s + self.workload.window_s if self.workload.refill else 0.0
 
 
 class Plan(Strict):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,30 @@ def test_known_step_times_give_their_table(tmp_path: Path) -> None:
     assert len(found["waves"]) == 16
     assert load_batch_table(str(tmp_path / "c" / "batch-table.json")) == ((1, 3),)
     assert str(tmp_path) not in json.dumps(found)
+    assert servers_left() == []
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_the_servers_log_and_nothing_else(tmp_path: Path, kind: signal.Signals) -> None:
+    out, scratch = tmp_path / "c", tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "specswitch", "calibrate", "--out", str(out), *SMALL, *LONG]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(scratch)}
+    ) as program:
+        assert program.stderr is not None
+        said = ""
+        while not said.startswith("batch "):  # the first step times are there
+            said = program.stderr.readline()
+        assert list(scratch.glob("specswitch-calibrate-*"))
+        program.send_signal(kind)
+        rest = program.stderr.read()
+    assert program.returncode == 1
+    assert f"error: interrupted by {kind.name}: no step times were kept" in rest
+    assert f"the server's log: {out / 'server.log'}" in rest
+    assert [p.name for p in out.iterdir()] == ["server.log"]
+    assert not list(scratch.glob("specswitch-calibrate-*"))
     assert servers_left() == []
 
 

@@ -37,7 +37,8 @@ class Behaviour:
     """What the server does. `info` is laid over the `specswitch` state in `/server_info`.
 
     `extra_prompt_tokens`: a server that counts the prompt differently than it was sent. `fragment`: each
-    event leaves in two TCP writes. `die_after`: exit with code 3 on receiving this many requests.
+    event leaves in two TCP writes. `die_after`: exit with code 3 on receiving this many requests. `api_key`: as
+    with the engine's `--api-key`, everything but health wants it.
     `tokens_left`: KV slots that it says are in use.
     """
 
@@ -50,6 +51,7 @@ class Behaviour:
     extra_prompt_tokens: int = 0
     die_after: int | None = None
     tokens_left: int = 0
+    api_key: str | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
 
@@ -84,7 +86,7 @@ class FakeServer:
         self._events.clear()
 
     def app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(middlewares=[self.check_key])
         app.add_routes(
             [
                 web.get("/health", self.health),
@@ -98,6 +100,20 @@ class FakeServer:
             ]
         )
         return app
+
+    @property
+    def check_key(self) -> Any:
+        """Middleware: answers 401 to a request without the key."""
+
+        @web.middleware
+        async def check(request: web.Request, handler: Any) -> web.StreamResponse:
+            key = self.behaviour.api_key
+            told = request.headers.get("Authorization")
+            if key is not None and told != f"Bearer {key}" and request.path not in ("/health", "/stats"):
+                return web.json_response({"error": "Unauthorized"}, status=401)
+            return await handler(request)
+
+        return check
 
     async def health(self, _: web.Request) -> web.Response:
         return web.Response()
@@ -280,6 +296,7 @@ def _parse(argv: list[str]) -> tuple[Behaviour, int]:
     parser.add_argument("--fragment", action="store_true")
     parser.add_argument("--extra-prompt-tokens", type=int, default=0)
     parser.add_argument("--die-after", type=int)
+    parser.add_argument("--api-key")
     parser.add_argument("--info", type=orjson.loads, default={}, help="JSON laid over the specswitch state")
     ns = vars(parser.parse_args(argv))
     port, script = ns.pop("port"), ns.pop("script")

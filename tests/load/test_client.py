@@ -187,7 +187,10 @@ async def test_the_chunk_size_does_not_change_the_throughput():
 
 
 async def test_time_in_the_clients_own_queue_is_stored():
-    """B8: 10 requests/s into one connection at 500 ms each: the client's delay is 1.4 s on average."""
+    """B8: 10 requests/s into one connection at 500 ms each: each waits for those before it, 1.4 s on average.
+
+    Held against the times that the answers really took: a busy machine lengthens them.
+    """
     server = FakeServer(Behaviour(script=(Step(500, 1, "a"),)))
     gate = asyncio.Semaphore(1)
 
@@ -200,8 +203,11 @@ async def test_time_in_the_clients_own_queue_is_stored():
         start_s = time.monotonic() + 0.1
         records = await asyncio.gather(*(send(client, start_s + 0.1 * i) for i in range(8)))
     delay = latency.summary(latency.queue_delay_ms(records))["mean"]
-    assert delay == pytest.approx(1400, abs=150)
-    assert latency.summary(latency.e2e_ms(records))["p50"] == pytest.approx(505, abs=50)
+    took_ms = latency.e2e_ms(records)
+    assert min(took_ms) >= 500
+    waited_ms = [sum(took_ms[:i]) - 100 * i for i in range(8)]
+    assert delay == pytest.approx(sum(waited_ms) / 8, abs=60)
+    assert delay > 1390, "eight answers of half a second, a tenth of a second apart"
     assert server.stats.in_flight_max == 1
 
 

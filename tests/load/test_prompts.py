@@ -141,3 +141,13 @@ def test_another_dataset_is_another_point():
         ).point_id
 
     assert point_id("pydocs") != point_id("random")
+
+
+def test_random_prompts_of_a_model_without_tokenizer_are_ids_of_its_vocabulary(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 50, "eos_token_id": 7}), encoding="utf-8")
+    prompts = load_prompts("random", tmp_path, 12, seed=1)
+    assert prompts.synthetic
+    assert {len(prompts[i]) for i in range(200)} == {12}
+    assert {i for n in range(200) for i in prompts[n]} == set(range(50)) - {7}
+    assert prompts[3] == load_prompts("random", tmp_path, 12, seed=1)[3]
+    assert prompts[3] != load_prompts("random", tmp_path, 12, seed=2)[3]

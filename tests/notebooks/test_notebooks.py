@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from specswitch.config import project_root
+from specswitch.sweep.code_path import CodePathParameters
 from specswitch.sweep.crossing_parameters import CrossingParameters
 from specswitch.sweep.notebook_file import load_template, parameters_cell
 from specswitch.sweep.parameters import RunParameters, SweepParameters
@@ -26,7 +27,7 @@ def code_cells(path: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_notebooks() -> None:
-    names = {"01-sweep.ipynb", "02-report.ipynb", "03-crossing.ipynb", "04-live.ipynb"}
+    names = {"00-code-path.ipynb", "01-sweep.ipynb", "02-report.ipynb", "03-crossing.ipynb", "04-live.ipynb"}
     assert {p.name for p in NOTEBOOKS} >= names
 
 
@@ -64,10 +65,12 @@ def test_notebooks_are_thin(path: Path) -> None:
             assert len(tree.body) <= 6
 
 
-@pytest.mark.parametrize("kind", [SweepParameters, CrossingParameters])
-def test_a_measuring_notebook_lists_every_parameter_with_its_default(kind: type[RunParameters]) -> None:
+@pytest.mark.parametrize("kind", [SweepParameters, CrossingParameters, CodePathParameters])
+def test_a_notebook_lists_every_parameter_with_its_default(
+    kind: type[RunParameters] | type[CodePathParameters],
+) -> None:
     notebook = load_template(project_root() / "notebooks" / kind.NOTEBOOK)
-    assert parameters_cell(notebook) == kind.of({}).model_dump()
+    assert parameters_cell(notebook) == kind.of_namespace({}).model_dump()
 
 
 def test_the_live_notebook_names_parameters_that_exist() -> None:

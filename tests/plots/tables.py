@@ -30,6 +30,11 @@ def made_up_table(
     return pd.DataFrame(rows)
 
 
+def limited(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the goodput under a limit that everything meets."""
+    return table.assign(ttft_limit_ms=1e6, goodput_tok_s=table["output_tok_s"], goodput_requests=1.0)
+
+
 def made_up_row(label: str, concurrency: int, repeat: int, noise: random.Random) -> dict[str, object]:
     """One finished point. Speculation wins at low concurrency and loses at high, as on a real machine."""
     mode = label.split("-", maxsplit=1)[0]

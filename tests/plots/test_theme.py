@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from plots.tables import DYNAMIC, made_up_table
+from plots.tables import DYNAMIC, limited, made_up_table
 from specswitch.plots import theme
 from specswitch.plots.catalogue import FIGURES
 
@@ -87,7 +87,7 @@ def test_dark_twins_are_not_light_colours_so_that_replacing_them_once_is_enough(
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_colour_of_every_figure_has_a_dark_twin(name):
-    text = FIGURES[name](made_up_table(DYNAMIC)).to_json()
+    text = FIGURES[name](limited(made_up_table(DYNAMIC))).to_json()
     colours = set(re.findall(r"#[0-9a-fA-F]{3,8}\b|rgba?\([^)]*\)", text))
     assert colours
     assert colours <= set(theme.DARK)

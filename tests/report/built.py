@@ -12,7 +12,7 @@ from report.runs import ARMS, write_run
 from specswitch.report import build
 
 KINDS = {
-    "whole": {"labels": tuple(ARMS), "warmup_s": 0.5},
+    "whole": {"labels": tuple(ARMS), "warmup_s": 0.5, "ttft_limit_ms": 150.0},
     "failed": {"fail_after": 18, "synthetic": True},
 }
 

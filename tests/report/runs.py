@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plots.tables import STATS, made_up_row
+from results.made_up import records
 from specswitch.config import Arm, Point, Rule, ServerConfig, SweepPlan, Workload
 from specswitch.results.manifest import RunRequest
 from specswitch.results.store import open_store
@@ -38,7 +39,11 @@ def write_run(
     synthetic: bool = False,
     **parameters: Any,
 ) -> Path:
-    """A run in `folder`; `fail_after` ends it with an error after so many points."""
+    """A run in `folder`; `fail_after` ends it with an error after so many points.
+
+    Requests are stored (four a point, in a window of 4 s) only where a limit is among the parameters.
+    """
+    limited = any(name.endswith("_limit_ms") for name in parameters)
     plan = SweepPlan(
         model=MODEL,
         draft=DRAFT,
@@ -50,6 +55,7 @@ def write_run(
     )
     points = planned_points(plan)
     noise = random.Random(11)
+    window = {"window_start_s": 0.0, "window_end_s": 4.0} if limited else {}
     try:
         with open_store(folder, RunRequest(plan, points, parameters, synthetic)) as store:
             if server:
@@ -59,9 +65,9 @@ def write_run(
                     raise ServerDiedError(
                         "the server ended with exit code 3 at C = 8. Log: /srv/runs/x/servers/always-v1.log."
                     )
-                raw = store.write_raw(point.point_id, [], [])
+                raw = store.write_raw(point.point_id, records() if limited else [], [])
                 row = made_up_row(point.arm.label, point.concurrency, point.repeat, noise)
-                store.write_point(point.point_id, {**nested(row), "synthetic": synthetic}, raw)
+                store.write_point(point.point_id, {**nested(row), **window, "synthetic": synthetic}, raw)
     except ServerDiedError:
         pass
     return folder

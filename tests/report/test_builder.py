@@ -10,10 +10,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from plots.tables import made_up_table
 from report.built import report_of, run_of
 from report.runs import ARMS, write_run
 from specswitch.config import project_root
+from specswitch.metrics.goodput import Limits
 from specswitch.plots.catalogue import FIGURES
 from specswitch.report import ReportCheckError, ReportError, build, builder, check, execution
 from specswitch.report.banners import banners
@@ -56,11 +56,26 @@ def test_a_whole_run_has_no_alarm_and_every_point():
     assert len(point_rows(html)) == len(ARMS) * 4 * 3
 
 
-def test_every_figure_says_how_to_read_it():
+def test_the_goodput_of_a_stored_run_can_be_asked_for_under_other_limits(tmp_path):
+    assert "The limits are TTFT ≤ 150 ms." in text(report_of("whole"))
+    run = write_run(tmp_path / "run", ("none", "always-v2"), (1,), 2, ttft_limit_ms=150.0)
+    html = text(build(run, tmp_path / "other.html", Limits(tpot_ms=70)))
+    assert "The limits are TPOT ≤ 70 ms." in html
+    assert "Most output within TPOT ≤ 70 ms: none nothing; always-v2 nothing." in re.sub("<[^>]*>", "", html)
+
+
+def test_every_comparison_has_its_interval_and_the_repeats_it_would_take():
     html = text(report_of("whole"))
+    (found,) = re.findall(r'<table data-table="comparisons">.*?</table>', html, re.S)
+    assert found.count("<tr>") == 1 + 4 * (len(ARMS) - 2 + 2)  # two baselines, two dynamic arms
+    assert "you would need about this many repeats" in html
+
+
+def test_every_figure_says_how_to_read_it():
+    html, points = text(report_of("whole")), table(read_run(run_of("whole")))
     assert html.count('<div class="caption">') == len(FIGURES)
     for name, draw in FIGURES.items():
-        reading = draw(made_up_table(tuple(ARMS))).layout.meta["reading"]
+        reading = draw(points).layout.meta["reading"]
         assert reading[:25] in html, name
 
 

@@ -59,8 +59,15 @@ def test_envelope_names_the_worst_place_and_what_is_below():
     (sentence,) = findings.envelope(table)
     assert (
         sentence
-        == "dynamic-v2-t4 reaches 0.800× of the envelope at its worst (C = 8) and is below it at C = 8."
+        == "dynamic-v2-t4 reaches 0.800× of the envelope at its worst (C = 8) and is below it at C = 8; "
+        "not distinguishable from it at C = 1."
     )
+
+
+def test_an_envelope_from_single_runs_is_no_claim():
+    table = table_of(none={1: [100]}, always_v2={1: [150]}, dynamic_v2_t4={1: [90]})
+    (sentence,) = findings.envelope(table)
+    assert sentence.endswith("and cannot be told from it yet: no concurrency has two repeats.")
 
 
 def test_acceptance_is_pooled_over_the_run():

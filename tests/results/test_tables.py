@@ -7,9 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from results.made_up import V2, finish, plan, points, request
+from results.made_up import V2, finish, plan, points, records, request, steps
 from specswitch.config import Arm, Rule
-from specswitch.results import read_run, summary, table
+from specswitch.metrics.goodput import Limits
+from specswitch.results import Run, read_run, summary, table
 from specswitch.results.store import open_store
 
 DYNAMIC = Arm(mode="dynamic", path="v2", rule=Rule(threshold=4))
@@ -50,6 +51,32 @@ def test_rates_keep_numerator_and_denominator(tmp_path: Path) -> None:
     assert row["speculated_share_steps"] == pytest.approx(0.5)
     assert (row["speculated_share_steps_num"], row["speculated_share_steps_den"]) == (4, 8)
     assert "speculated_share_tokens" in row
+
+
+def windowed_run(folder: Path, **parameters: float) -> Run:
+    """One finished point: four requests with TTFT 99 ms and TPOT 75 ms, five tokens each, in a window of 4 s."""
+    p = plan(arms=(V2,), concurrencies=(2,))
+    with open_store(folder, request(p, **parameters)) as store:
+        (point,) = points(p)
+        raw = store.write_raw(point.point_id, records(), steps())
+        row = {"arm": "always", "label": "always-v2", "concurrency": 2, "repeat": 0}
+        store.write_point(point.point_id, {**row, "window_start_s": 0.0, "window_end_s": 4.0}, raw)
+    return read_run(folder)
+
+
+def test_goodput_is_there_only_under_a_limit_and_is_computed_from_the_stored_requests(tmp_path: Path) -> None:
+    assert "goodput_tok_s" not in table(windowed_run(tmp_path / "none", ttft_limit_ms=None))
+    row = table(windowed_run(tmp_path / "limit", ttft_limit_ms=100, tpot_limit_ms=80)).iloc[0]
+    assert (row["goodput_req_s"], row["goodput_tok_s"]) == (1.0, 5.0)
+    assert (row["goodput_requests_num"], row["goodput_requests_den"]) == (4, 4)
+    assert (row["ttft_limit_ms"], row["tpot_limit_ms"]) == (100, 80)
+
+
+def test_the_same_run_can_be_judged_under_another_limit(tmp_path: Path) -> None:
+    run = windowed_run(tmp_path, ttft_limit_ms=100)
+    row = table(run, Limits(tpot_ms=70)).iloc[0]
+    assert (row["goodput_requests"], row["goodput_requests_den"]) == (0.0, 4)
+    assert pd.isna(row["ttft_limit_ms"])
 
 
 def test_the_figures_take_the_table_as_it_is(tmp_path: Path) -> None:

@@ -118,6 +118,20 @@ def test_serve_refuses_bad_input_with_exit_code_2(
     assert named in answer.output
 
 
+@pytest.mark.parametrize("verb", ["serve", "doctor"])
+def test_engine_flags_without_a_double_dash_get_a_hint(verb: str) -> None:
+    answer = CliRunner().invoke(main, [verb, "--model-path", "m"])
+    assert answer.exit_code == 2
+    assert f"behind a double dash: specswitch {verb} ... -- --model-path ..." in answer.output
+
+
+def test_an_enable_threshold_alone_is_refused_in_plain_words(flags: list[str]) -> None:
+    answer = CliRunner().invoke(main, ["serve", "--enable-threshold", "4", "--", *flags])
+    assert answer.exit_code == 2
+    wanted = "switching rule: enable_threshold=4 without threshold: set threshold, too"
+    assert answer.output == f"error: {wanted}\n"
+
+
 def test_serve_refuses_a_busy_port_and_a_simulator(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as s:
         answer = CliRunner().invoke(main, ["serve", "--", *flags, "--port", str(s.getsockname()[1])])

@@ -68,8 +68,15 @@ def test_problems_are_exit_code_1_and_bad_flags_are_2(flags: list[str]) -> None:
 
 def test_without_flags_it_looks_at_the_machine_only() -> None:
     answer = CliRunner().invoke(main, ["doctor"])
-    assert "model" not in answer.output.replace("plain target worker", "")
     assert answer.exit_code == 0, answer.output
+    assert "Problems:" not in answer.output
+    assert "This machine is ready. No model was checked" in answer.output
+    assert "Ready to serve" not in answer.output
+
+
+def test_ready_to_serve_is_said_of_models_that_were_looked_at(flags: list[str]) -> None:
+    assert diagnose(flags, {}).to_text().endswith("Ready to serve.")
+    assert diagnose([*flags, "--model-path", "/no/such"], {}).to_text().endswith("Not ready to serve.")
 
 
 def test_another_engine_version_is_not_supported(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,13 @@ def test_a_chosen_port_is_free_and_below_the_range_of_outgoing_connections() -> 
     assert number <= 32_000
 
 
+def test_a_port_without_one_10000_above_it_is_refused() -> None:
+    """The engine would end at its start with an error about a port that nobody asked for."""
+    require_free(HOST, free_port())
+    with pytest.raises(PreflightError, match=r"port 61500: .*up to 55535"):
+        require_free(HOST, 61_500)
+
+
 def test_a_recently_closed_connection_does_not_make_a_port_busy() -> None:
     with socket.create_server((HOST, 0)) as s:
         number = s.getsockname()[1]

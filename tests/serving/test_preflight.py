@@ -220,6 +220,8 @@ def test_tensor_parallelism_that_does_not_divide_the_heads_is_refused(target: Pa
         (("--speculative-disable-batch-threshold", "4"), "--speculative-disable-batch-threshold"),
         (("--disable-overlap-schedule",), "--disable-overlap-schedule"),
         (("--speculative-adaptive",), "speculative-adaptive"),
+        (("--api-key", "k"), "SPECSWITCH_API_KEY"),
+        (("--admin-api-key=k",), "SPECSWITCH_API_KEY"),
     ],
 )
 def test_extra_arguments_cannot_be_unknown_or_override(
@@ -228,6 +230,16 @@ def test_extra_arguments_cannot_be_unknown_or_override(
     with pytest.raises(PreflightError, match=named):
         spec(config, tmp_path, extra_args=extra, rule=Rule(threshold=0))
     assert not (tmp_path / "run").exists()
+
+
+def test_an_api_key_comes_from_the_environment_and_only_from_there(
+    config: ServerConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spec(config, tmp_path).api_key is None
+    monkeypatch.setenv("SPECSWITCH_API_KEY", "k1")
+    found = spec(config, tmp_path)
+    assert (found.api_key, found.argv[-2:]) == ("k1", ("--api-key", "k1"))
+    assert "k1" not in found.environment.values.values()
 
 
 def test_extra_arguments_that_change_nothing_of_ours_pass(config: ServerConfig, tmp_path: Path) -> None:

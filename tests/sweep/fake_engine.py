@@ -63,6 +63,7 @@ class FakeEngine(FakeServer):
         limits = {"die_after": tricks.die_after, "tokens_left": tricks.tokens_left}
         super().__init__(Behaviour(ttft_ms=4, itl_ms=2, tokens_per_chunk=4, **limits))
         self.tricks = tricks
+        self.behaviour.api_key = flags.api_key
         self.state = _state(flags, tricks)
         self.behaviour.info = self.state
         self._log = None
@@ -149,6 +150,7 @@ def _state(flags: argparse.Namespace, tricks: Tricks) -> dict[str, Any]:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--api-key")
     parser.add_argument("--speculative-algorithm")
     parser.add_argument("--disable-overlap-schedule", action="store_true")
     parser.add_argument("--speculative-eagle-topk", dest="topk", type=int)
@@ -168,6 +170,8 @@ async def _main() -> None:
         print(f"helper={child.pid}", flush=True)  # noqa: T201
     await asyncio.sleep(tricks.sloth_s)
     flags = _parse()
+    if flags.api_key is not None:  # the engine writes its whole command line into its log
+        print(f"server_args={flags}", flush=True)  # noqa: T201
     engine = FakeEngine(flags, tricks)
     async with serving(engine, flags.port):
         await engine.step_forever()

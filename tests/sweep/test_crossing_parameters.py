@@ -23,7 +23,7 @@ def test_the_defaults_make_a_plan_that_crosses_its_threshold() -> None:
     ("pair", "says"),
     [
         (("load", "sqare:low=1,high=2"), "unknown shape 'sqare'"),
-        (("load", "square:low=2,high=12,period=4"), "duration: Field required"),
+        (("load", "square:low=2,high=12,period=4"), "duration: missing"),
         (("load", "square:low=2,high=99,period=4,duration=8"), "raise max_running_requests"),
         (("load", "trace:file=no/such/trace.txt"), "no file .*trace.txt"),
         (("concurrencies", "1,2"), "unknown parameter 'concurrencies'"),

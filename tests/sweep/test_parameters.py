@@ -71,6 +71,28 @@ def test_a_bad_value_is_refused_with_name_and_value(pair: tuple[str, str], says:
 
 
 @pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        (("concurrencies", "[1"), "parameter concurrencies = '[1': give a list, as [1, 2] or 1,2"),
+        (("concurrencies", "1,0"), "parameter concurrencies.1 = 0: give 1 or more"),
+        (("concurrencies", "1,two"), "parameter concurrencies.1 = 'two': give a whole number"),
+        (("repeats", "2.5"), "parameter repeats = '2.5': give a whole number"),
+        (("window_s", "0"), "parameter window_s = 0: give more than 0"),
+        (("resume", "yes"), "parameter resume = 'yes': give true or false"),
+        (("device", "gpu"), "parameter device = 'gpu': choose 'cpu' or 'cuda'"),
+        (("window_s", "inf"), "parameter window_s = inf: give a finite number"),
+        (("port", "80000"), "parameter port = 80000: give 65535 or less"),
+        (("mem_fraction_static", "1"), "parameter mem_fraction_static = 1: give less than 1"),
+    ],
+    ids=str,
+)
+def test_the_reason_is_told_in_plain_words(pair: tuple[str, str], words: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        read_given(SweepParameters, [pair])
+    assert str(refused.value) == words
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("{resume: 'false'}", "resume = 'false'"),

@@ -77,6 +77,20 @@ def test_a_sweep_stores_every_point_with_what_the_server_says_of_itself(tmp_path
     assert len(steps) == first["ratios"]["speculated_share_whole_run"]["den"]
 
 
+def test_a_key_from_the_environment_reaches_server_and_clients_and_stays_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECSWITCH_API_KEY", "key-of-a-test-5812")
+    stored = run(small(tmp_path / "run", arms=["dynamic-v2-t1"], concurrencies=[2]))
+    (point,) = stored.points
+    assert (stored.status, point["failed"]) == ("complete", 0)
+    assert "***" in stored.manifest["servers"][0]["argv"]
+    logs = [p.read_text(encoding="utf-8") for p in (tmp_path / "run" / "servers").glob("*.log")]
+    assert any(f"api_key='{'*' * len('key-of-a-test-5812')}'" in log for log in logs)
+    for path in (tmp_path / "run").rglob("*"):
+        assert path.is_dir() or b"key-of-a-test-5812" not in path.read_bytes(), path.name
+
+
 def test_arms_of_a_repeat_share_prompts_and_repeats_do_not(tmp_path: Path) -> None:
     from specswitch.sweep import grid
     from specswitch.sweep.prompting import prompts_of

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from results.crossing_runs import write_crossing
 from specswitch.config import project_root
 from specswitch.results import read_run
 from specswitch.results.lock import locked
@@ -88,6 +89,15 @@ def test_a_folder_without_a_run_has_no_report(tmp_path: Path) -> None:
     assert "holds no manifest.json" in done.stderr
 
 
+def test_an_impossible_limit_or_one_without_a_steady_window_is_refused(tmp_path: Path) -> None:
+    below = specswitch("report", str(tmp_path), "--ttft-limit-ms", "-1")
+    assert (below.returncode, below.stdout) == (2, "")
+    assert "ttft_limit_ms=-1: give milliseconds > 0" in below.stderr
+    crossing = specswitch("report", str(write_crossing(tmp_path / "run")), "--tpot-limit-ms", "20")
+    assert (crossing.returncode, crossing.stdout) == (2, "")
+    assert "no steady window and so no goodput" in crossing.stderr
+
+
 def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -> None:
     words = [
         "-p",
@@ -104,7 +114,11 @@ def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -
     assert done.returncode == 0
     assert "12 points" in done.stdout
     assert "on 2 servers" in done.stdout
+    # 12 points of 0.5 s warm-up, 2 s window and 2 s beside them, two servers at 30 s each: 114 s.
+    assert "About 2 min: 12 points of 4.5 s and 2 server starts of 30 s (assumed)." in done.stdout
     assert done.stdout.count("\n  dynamic-v2-t8-c") == 4
+    assert "dynamic-v2 (threshold and the rest of the rule: set per point): " in done.stdout
+    assert "\n  none: " in done.stdout
     assert not (tmp_path / "run").exists()
 
 

@@ -43,6 +43,7 @@ def calibrate_command(
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
+    from specswitch.serving.interrupt import signals_interrupt
     from specswitch.sweep.batch import BAD_INPUT_ERRORS
     from specswitch.sweep.given import read_given
     from specswitch.sweep.measure import PointFailedError, StepLogError
@@ -56,11 +57,14 @@ def calibrate_command(
         _end(2, str(refused))
     click.echo(f"starting a {path} server", err=True)
     try:
-        with run.launched(plan, folder / "server.log") as (server, steps_dir):
+        with signals_interrupt(), run.launched(plan, folder / "server.log") as (server, steps_dir):
             waves = run.measure(plan, server, steps_dir, _tell)
             about = {**collect(plan.parameters.device), "argv": shorten(list(server.argv), folder)}
     except (ServingError, PointFailedError, StepLogError) as problem:
         _end(1, str(problem))
+    except KeyboardInterrupt as stopped:
+        how = f"interrupted by {stopped.args[0]}" if stopped.args else "interrupted"
+        _end(1, f"{how}: no step times were kept; the server's log: {folder / 'server.log'}")
     about["parameters"] = shorten(plan.parameters.changed(), folder)
     found = outcome.Calibration(path, waves, accept_length)
     table = outcome.save(found, folder, about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -11,19 +10,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from specswitch.config import Point
-from specswitch.load.idle import wait_until_idle
-from specswitch.load.wave import run_wave
 from specswitch.metrics.break_even import SETTLING_STEPS, Wave, wave
 from specswitch.serving.errors import PreflightError
 from specswitch.sweep.grid import points, rotated
-from specswitch.sweep.measure import IDLE_WAIT_S, LiveServer, PointFailedError, complete_steps
+from specswitch.sweep.measure import LiveServer, PointFailedError, complete_steps
 from specswitch.sweep.parameters import SweepParameters
 from specswitch.sweep.precheck import precheck
-from specswitch.sweep.prompting import prompts_of
+from specswitch.sweep.warm import MODES, forced_wave, warm_up
 
 SpeculatingPath = Literal["v1", "v2"]
-MODES = {"plain": 0, "speculative": None}  # the threshold that forces the mode
-WARM_UP_TOKENS = 12
 
 
 class Plan(NamedTuple):
@@ -60,14 +55,12 @@ def measure(
         PointFailedError: a request failed, or no step ran the whole batch.
         What the server raises.
     """
-    for size, threshold in itertools.product(_sizes(plan), MODES.values()):
-        point = next(p for p in plan.points if p.concurrency == size)
-        _run(server, point, threshold, WARM_UP_TOKENS)
+    warm_up(server, plan.points)
     waves = []
     for at, point in enumerate(plan.points):
         for mode in rotated(list(MODES), at + point.repeat):
             started_s = time.monotonic()
-            _run(server, point, MODES[mode], point.workload.output_tokens)
+            forced_wave(server, point, MODES[mode], point.workload.output_tokens)
             steps = complete_steps(steps_dir, server.state(), started_s, time.monotonic())
             found = wave(point.concurrency, point.repeat, mode, steps)
             if found is None:
@@ -94,21 +87,3 @@ def launched(plan: Plan, log: Path) -> Iterator[tuple[Any, Path]]:
             server.set_rule(threshold=None)
             server.smoke_accept_length()
         yield server, Path(scratch)
-
-
-def _sizes(plan: Plan) -> list[int]:
-    return sorted({p.concurrency for p in plan.points})
-
-
-def _run(server: LiveServer, point: Point, threshold: int | None, tokens: int) -> None:
-    server.flush()
-    server.set_rule(threshold=threshold)
-    prompts = prompts_of(point)
-    asked = [prompts[i] for i in range(point.concurrency)]
-    w = point.workload
-    records = run_wave(server.url, asked, tokens, timeout_s=w.request_timeout_s, temperature=w.temperature)
-    server.raise_if_exited()
-    failed = [r.error for r in records if r.outcome != "ok"]
-    if failed:
-        raise PointFailedError(f"{len(failed)} of {len(records)} requests failed, the first: {failed[0]}")
-    wait_until_idle(server.url, IDLE_WAIT_S)

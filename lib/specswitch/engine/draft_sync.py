@@ -31,6 +31,7 @@ from sglang.srt.utils.common import fast_topk
 
 logger = logging.getLogger(__name__)
 
+PLACEHOLDERS = "specswitch_placeholders"  # attribute of a worker
 DRAFT_LEN = "specswitch_draft_len"
 
 
@@ -234,17 +235,22 @@ def merge_state(spec_info: EagleDraftInput, state: DraftState) -> None:
 
 
 def placeholder_state(worker: Any, rows: int) -> dict[str, torch.Tensor]:
-    """Well-shaped, meaningless draft state: what a batch carries while its real one is pending.
+    """Well-shaped, meaningless draft state: what a batch carries while its real one is pending. Read only.
 
-    `worker`: one whose draft runner tells width and dtype (the v1 worker itself, the v2 draft worker).
+    `worker`: one whose draft runner tells width and dtype (the v1 worker itself, the v2 draft worker). It keeps
+    the zeros, which would otherwise be filled anew in every step.
     """
-    device = worker.device
-    return {
-        "topk_p": torch.zeros((rows, worker.topk), dtype=torch.float32, device=device),
-        "topk_index": torch.zeros((rows, worker.topk), dtype=torch.int64, device=device),
-        "hidden_states": torch.zeros(
-            (rows, EagleDraftInput.hidden_size_for(worker)),
-            dtype=EagleDraftInput.dtype_for(worker),
-            device=device,
-        ),
-    }
+    kept: dict[str, torch.Tensor] | None = getattr(worker, PLACEHOLDERS, None)
+    if kept is None:
+        device, slots = worker.device, worker.req_to_token_pool.req_to_token.shape[0]
+        kept = {
+            "topk_p": torch.zeros((slots, worker.topk), dtype=torch.float32, device=device),
+            "topk_index": torch.zeros((slots, worker.topk), dtype=torch.int64, device=device),
+            "hidden_states": torch.zeros(
+                (slots, EagleDraftInput.hidden_size_for(worker)),
+                dtype=EagleDraftInput.dtype_for(worker),
+                device=device,
+            ),
+        }
+        setattr(worker, PLACEHOLDERS, kept)
+    return {name: zeros[:rows] for name, zeros in kept.items()}

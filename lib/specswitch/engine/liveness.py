@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
@@ -19,6 +20,7 @@ def report(scheduler: Any) -> dict[str, Any]:
     counters = scheduler.specswitch_counters
     totals = counters.totals
     dynamic = isinstance(worker, DynamicWorkerMixin)
+    stock_class = type(worker).__mro__[2] if dynamic else type(worker)
     rule = worker.switch.rule if dynamic else switch_args.of(scheduler.server_args).rule
     return {
         "version": __version__,
@@ -27,7 +29,9 @@ def report(scheduler: Any) -> dict[str, Any]:
         "tp_rank": scheduler.tp_rank,
         "path": path_of(worker),
         "worker_class": type(worker).__name__,
-        "stock_class": type(worker).__mro__[2].__name__ if dynamic else type(worker).__name__,
+        "worker_file": inspect.getfile(type(worker)),
+        "stock_class": stock_class.__name__,
+        "stock_file": inspect.getfile(stock_class),
         "overlap": scheduler.enable_overlap,
         "topk": scheduler.server_args.speculative_eagle_topk,
         "num_draft_tokens": scheduler.server_args.speculative_num_draft_tokens,

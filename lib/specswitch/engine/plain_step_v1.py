@@ -65,8 +65,14 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
 
     if batch.return_logprob:
         _append_logprobs(batch, result)
+    # What needs the GPU is launched before the tokens are waited for: afterwards it would stand idle.
+    draft_input = EagleDraftInput(
+        bonus_tokens=result.next_token_ids.to(torch.int32),
+        capture_hidden_mode=CaptureHiddenMode.LAST,
+        **placeholder_state(worker, len(reqs)),
+    )
     unfinished = _append_tokens(batch, result.next_token_ids.tolist())
-    synced = _leave_draft_input(worker, batch, sync, result.next_token_ids, unfinished)
+    synced = _leave_draft_input(worker, batch, sync, draft_input, unfinished)
 
     result.num_correct_drafts = 0
     result.num_correct_drafts_per_req_cpu = [0] * len(reqs)
@@ -120,18 +126,17 @@ def _advance_grammar(req: Any, token: int) -> None:
 
 
 def _leave_draft_input(
-    worker: Any, batch: ScheduleBatch, sync: DraftSync, next_ids: torch.Tensor, unfinished: list[int]
+    worker: Any, batch: ScheduleBatch, sync: DraftSync, draft_input: EagleDraftInput, unfinished: list[int]
 ) -> int:
     """Install the next step's draft input for the unfinished rows only (the scheduler slices, not filters)."""
     if not unfinished:
         worker._draft_preprocess_idle(batch)
         return 0
-    rows = torch.tensor(unfinished, device=next_ids.device)
-    draft_input = EagleDraftInput(
-        bonus_tokens=next_ids[rows].to(torch.int32),
-        capture_hidden_mode=CaptureHiddenMode.LAST,
-        **placeholder_state(worker, len(unfinished)),
-    )
+    if len(unfinished) < len(batch.reqs):
+        rows = torch.tensor(unfinished, device=draft_input.bonus_tokens.device)
+        draft_input.bonus_tokens = draft_input.bonus_tokens[rows]
+        for name, value in placeholder_state(worker, len(unfinished)).items():
+            setattr(draft_input, name, value)
     synced = 0
     if sync.rule == "eager":
         state = sync.catch_up(batch.get_model_worker_batch(), batch.seq_lens_cpu.tolist(), unfinished)

@@ -15,7 +15,7 @@ from typing import Any
 from specswitch.engine.policy import SYNC_RULES, Rule, RuleError, load_batch_table
 
 ATTRIBUTE = "specswitch_args"
-DEFAULT_WINDOW = 64
+DEFAULT_WINDOW = 128
 DRAFT_SHAPE = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 FIELDS = (
     "speculative_disable_batch_threshold",

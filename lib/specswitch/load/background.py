@@ -42,8 +42,16 @@ class BackgroundLoad:
     counted and tried again after half a second.
     """
 
-    def __init__(self, url: str, prompts: PromptSource, workload: Workload, concurrency: int = 0) -> None:
+    def __init__(
+        self,
+        url: str,
+        prompts: PromptSource,
+        workload: Workload,
+        concurrency: int = 0,
+        api_key: str | None = None,
+    ) -> None:
         self._url = url
+        self._api_key = api_key
         self._prompts = prompts
         self._workload = workload
         self._wanted = concurrency
@@ -86,7 +94,7 @@ class BackgroundLoad:
 
     async def _hold(self) -> None:
         slots: dict[int, asyncio.Task[None]] = {}
-        async with GenerateClient(self._url, self._workload.request_timeout_s) as client:
+        async with GenerateClient(self._url, self._workload.request_timeout_s, self._api_key) as client:
             while not self._stop.is_set():
                 for slot in range(self._wanted):
                     if slot not in slots or slots[slot].done():

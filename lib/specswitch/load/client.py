@@ -23,6 +23,11 @@ from specswitch.metrics.records import Outcome, RequestRecord
 BODY_KEPT = 300
 
 
+def auth_headers(api_key: str | None) -> dict[str, str]:
+    """The header that a server started with --api-key asks for; empty without a key."""
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
     """What is sent. `scheduled_s` (CLOCK_MONOTONIC): when the load wanted to send it.
@@ -56,11 +61,13 @@ class GenerateRequest:
 class GenerateClient:
     """Streams any number of requests at once to one server. Use as an async context manager.
 
-    `url`: base URL of the server. `request_timeout_s`: a request that takes longer is failed. Connections are
-    unlimited and no proxy is used: what limits the load is the load, never the client.
+    `url`: base URL of the server. `request_timeout_s`: a request that takes longer is failed. `api_key`: if the
+    server wants one. Connections are unlimited and no proxy is used: what limits the load is the load, never
+    the client.
     """
 
-    def __init__(self, url: str, request_timeout_s: float) -> None:
+    def __init__(self, url: str, request_timeout_s: float, api_key: str | None = None) -> None:
+        self._headers = {"Content-Type": "application/json", **auth_headers(api_key)}
         self._endpoint = url.rstrip("/") + "/generate"
         self._abort_endpoint = url.rstrip("/") + "/abort_request"
         self._timeout_s = request_timeout_s
@@ -70,7 +77,7 @@ class GenerateClient:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=0),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
-            headers={"Content-Type": "application/json"},
+            headers=self._headers,
             auto_decompress=False,
             trust_env=False,
         )

@@ -42,20 +42,22 @@ async def run_closed_loop(
     on_record: OnRecord | None = None,
     stop: StopEvent | None = None,
     ending: Ending = "drain",
+    api_key: str | None = None,
 ) -> LoadResult:
     """Load the server at `url` with `concurrency` requests in flight until the steady window is complete.
 
     `prompts[i]` is the prompt of request i, i = 0, 1, 2, ... `on_record` gets each record as soon as its
     request is over (write it to disk there: no later trouble can lose it). `stop` ends the run at once, from
     any thread. `ending`: after the window `drain` lets the running requests finish, `cancel` cuts them off;
-    the engine notices a cut only some seconds later, so drain is the clean one.
+    the engine notices a cut only some seconds later, so drain is the clean one. `api_key`: if the server wants
+    one.
 
     The run gives up when every slot fails in a row or nothing succeeds within the request timeout; the
     records tell why. Raises ValueError for a concurrency below 1 or beyond what the open-file limit allows,
     and whatever `on_record` raises.
     """
     check_concurrency(concurrency)
-    sender = Sender(url, prompts, workload, on_record, stop)
+    sender = Sender(url, prompts, workload, on_record, stop, api_key)
     return await _ClosedLoop(sender, workload, concurrency, ending).run()
 
 
@@ -68,6 +70,7 @@ def run_sync(
     on_record: OnRecord | None = None,
     stop: threading.Event | None = None,
     ending: Ending = "drain",
+    api_key: str | None = None,
 ) -> LoadResult:
     """`run_closed_loop` for code that is not async: works with and without a running event loop.
 
@@ -76,7 +79,14 @@ def run_sync(
     halt = stop or threading.Event()
     return run_in_own_loop(
         lambda: run_closed_loop(
-            url, prompts, workload, concurrency, on_record=on_record, stop=halt, ending=ending
+            url,
+            prompts,
+            workload,
+            concurrency,
+            on_record=on_record,
+            stop=halt,
+            ending=ending,
+            api_key=api_key,
         ),
         on_interrupt=halt.set,
     )

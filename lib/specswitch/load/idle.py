@@ -11,38 +11,39 @@ import time
 
 import aiohttp
 
+from specswitch.load.client import auth_headers
 from specswitch.load.own_loop import run_in_own_loop
 
 POLL_S = 0.05
 
 
-def wait_until_idle(url: str, timeout_s: float = 60.0) -> float:
+def wait_until_idle(url: str, timeout_s: float = 60.0, *, api_key: str | None = None) -> float:
     """Wait until the server at `url` runs and queues no request; returns the seconds waited.
 
     Raises TimeoutError with the number of requests left, ConnectionError when the server does not answer.
     """
-    return run_in_own_loop(lambda: _wait_until_idle(url.rstrip("/"), timeout_s))
+    return run_in_own_loop(lambda: _wait_until_idle(url.rstrip("/"), timeout_s, api_key))
 
 
-def tokens_in_use(url: str, timeout_s: float = 60.0) -> int:
+def tokens_in_use(url: str, timeout_s: float = 60.0, *, api_key: str | None = None) -> int:
     """KV slots held by requests at the server at `url`; what only the prefix cache holds is free.
 
     Of an idle server this is 0, or what has leaked. Raises ConnectionError when the server does not answer.
     """
-    return run_in_own_loop(lambda: _tokens_in_use(url.rstrip("/"), timeout_s))
+    return run_in_own_loop(lambda: _tokens_in_use(url.rstrip("/"), timeout_s, api_key))
 
 
-def flush_prefix_cache(url: str, timeout_s: float = 60.0) -> None:
+def flush_prefix_cache(url: str, timeout_s: float = 60.0, *, api_key: str | None = None) -> None:
     """Empty the prefix cache, waiting until the server is idle. Its cumulative counters start anew.
 
     Raises RuntimeError when the server refuses (something still runs), ConnectionError when it is not there.
     """
-    run_in_own_loop(lambda: _flush(url.rstrip("/"), timeout_s))
+    run_in_own_loop(lambda: _flush(url.rstrip("/"), timeout_s, api_key))
 
 
-async def _wait_until_idle(url: str, timeout_s: float) -> float:
+async def _wait_until_idle(url: str, timeout_s: float, api_key: str | None) -> float:
     start_s = time.monotonic()
-    async with _session(timeout_s) as session:
+    async with _session(timeout_s, api_key) as session:
         while True:
             left = await _requests_left(session, url)
             waited_s = time.monotonic() - start_s
@@ -53,8 +54,8 @@ async def _wait_until_idle(url: str, timeout_s: float) -> float:
             await asyncio.sleep(POLL_S)
 
 
-async def _tokens_in_use(url: str, timeout_s: float) -> int:
-    async with _session(timeout_s) as session:
+async def _tokens_in_use(url: str, timeout_s: float, api_key: str | None) -> int:
+    async with _session(timeout_s, api_key) as session:
         return await _total(session, url, "total_used_tokens")
 
 
@@ -71,10 +72,10 @@ async def _total(session: aiohttp.ClientSession, url: str, name: str) -> int:
         raise ConnectionError(f"{url}/v1/loads: {problem}") from problem
 
 
-async def _flush(url: str, timeout_s: float) -> None:
+async def _flush(url: str, timeout_s: float, api_key: str | None) -> None:
     try:
         async with (
-            _session(timeout_s) as session,
+            _session(timeout_s, api_key) as session,
             session.post(f"{url}/flush_cache", params={"timeout": f"{timeout_s:g}"}) as response,
         ):
             text = await response.text(errors="replace")
@@ -84,6 +85,8 @@ async def _flush(url: str, timeout_s: float) -> None:
         raise RuntimeError(f"{url} did not flush its prefix cache (HTTP {response.status}): {text.strip()}")
 
 
-def _session(timeout_s: float) -> aiohttp.ClientSession:
+def _session(timeout_s: float, api_key: str | None) -> aiohttp.ClientSession:
     """A session that outlasts the server's own waiting by some seconds and uses no proxy."""
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s + 10), trust_env=False)
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout_s + 10), headers=auth_headers(api_key), trust_env=False
+    )

@@ -37,16 +37,17 @@ async def run_over_time(
     repeat: int = 0,
     on_record: OnRecord | None = None,
     stop: StopEvent | None = None,
+    api_key: str | None = None,
 ) -> LoadResult:
     """Load the server at `url` as `shape` says, to its end, and let the last requests finish.
 
     `prompts[i]` is the prompt of request i in the order of sending. `repeat` moves the seed of random
-    arrivals. `on_record` and `stop`: as in `run_closed_loop`. The result has no steady window.
+    arrivals. `on_record`, `stop` and `api_key`: as in `run_closed_loop`. The result has no steady window.
 
     The run gives up as a closed loop does (`stopped_by` is then `failures`). Raises ValueError for more slots
     than the open-file limit allows, and whatever `on_record` raises.
     """
-    sender = Sender(url, prompts, asked, on_record, stop)
+    sender = Sender(url, prompts, asked, on_record, stop, api_key)
     load: _Slots | _Arrivals
     if isinstance(shape, SlotShape):
         check_concurrency(shape.peak)
@@ -72,6 +73,7 @@ def run_over_time_sync(
     repeat: int = 0,
     on_record: OnRecord | None = None,
     stop: threading.Event | None = None,
+    api_key: str | None = None,
 ) -> LoadResult:
     """`run_over_time` for code that is not async: works with and without a running event loop.
 
@@ -79,7 +81,9 @@ def run_over_time_sync(
     """
     halt = stop or threading.Event()
     return run_in_own_loop(
-        lambda: run_over_time(url, prompts, asked, shape, repeat=repeat, on_record=on_record, stop=halt),
+        lambda: run_over_time(
+            url, prompts, asked, shape, repeat=repeat, on_record=on_record, stop=halt, api_key=api_key
+        ),
         on_interrupt=halt.set,
     )
 
@@ -92,6 +96,7 @@ def warm_up(
     seconds: float,
     *,
     stop: threading.Event | None = None,
+    api_key: str | None = None,
 ) -> LoadResult:
     """Drive the server for `seconds` before the real load: at the peak, or the mean rate, of `shape`.
 
@@ -103,7 +108,7 @@ def warm_up(
         warm = Step(before=shape.peak, after=0, at_s=seconds, duration_s=seconds + TICK_S)
     else:
         warm = Constant(rate=len(shape.arrivals()) / shape.duration_s, duration_s=seconds)
-    return run_over_time_sync(url, prompts, asked, warm, stop=stop)
+    return run_over_time_sync(url, prompts, asked, warm, stop=stop, api_key=api_key)
 
 
 class _Slots:

@@ -59,7 +59,7 @@ def load_prompts(
     """Prompts of `prompt_tokens` ids for the model whose `tokenizer.json` lies in `model_dir`.
 
     dataset: `pydocs` (held-out text that comes with the package; `bundled_file` overrides where it lies),
-    `file:PATH.jsonl` (one `{"text": ...}` a line) or `random` (uniform ids, flagged synthetic).
+    `file:PATH.jsonl` (one `{"text": ...}` a line) or `random` (uniform ids, flagged synthetic; needs no tokenizer).
     Prompts begin with the special tokens that the tokenizer puts before a text (such as BOS).
     seed: order of the prompts; the same seed gives the same prompts, which is what paired arms need.
     part: (k, n) keeps every n-th slice from the k-th on: different k of the same n share no prompt.
@@ -67,6 +67,8 @@ def load_prompts(
     Raises ValueError on an unknown dataset, a damaged file, or texts too short; FileNotFoundError.
     """
     tokenizer_file = model_dir / "tokenizer.json"
+    if dataset == RANDOM and not tokenizer_file.is_file() and (model_dir / "config.json").is_file():
+        return _random_ids(model_dir, prompt_tokens, random.Random(f"{dataset}/{seed}"))
     if not tokenizer_file.is_file():
         raise FileNotFoundError(f"no tokenizer.json in {model_dir}: is this a model directory?")
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
@@ -161,3 +163,12 @@ def _random_slices(tokenizer: Tokenizer, length: int, rng: random.Random) -> lis
     specials = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     ordinary = [i for i in range(tokenizer.get_vocab_size()) if i not in specials]
     return [tuple(rng.choices(ordinary, k=length)) for _ in range(RANDOM_PROMPTS)]
+
+
+def _random_ids(model_dir: Path, length: int, rng: random.Random) -> Prompts:
+    """The same for a model that has no tokenizer: the shape of one, without weights."""
+    config = json.loads((model_dir / "config.json").read_text(encoding="utf-8"))
+    specials = {config.get(f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    ordinary = [i for i in range(config["vocab_size"]) if i not in specials]
+    ids = tuple(tuple(rng.choices(ordinary, k=length)) for _ in range(RANDOM_PROMPTS))
+    return Prompts(RANDOM, True, length, ids)

@@ -59,6 +59,7 @@ class Sender:
     """Sends prompt 0, 1, 2, ... to one server. Use as an async context manager, in one event loop.
 
     `on_record` gets each record as soon as its request is over. `stop` is only read, by `asked_to_stop`.
+    `api_key`: if the server wants one.
     """
 
     def __init__(
@@ -68,8 +69,9 @@ class Sender:
         asked: Requests,
         on_record: OnRecord | None,
         stop: StopEvent | None,
+        api_key: str | None = None,
     ) -> None:
-        self._client = GenerateClient(url, asked.request_timeout_s)
+        self._client = GenerateClient(url, asked.request_timeout_s, api_key)
         self._prompts = prompts
         self._asked = asked
         self._on_record = on_record

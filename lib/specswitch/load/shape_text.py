@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from specswitch.explain import reason
 from specswitch.load.shapes import UNIT, ArrivalShape, Shape, SlotShape
 
 _SHAPE: TypeAdapter[Any] = TypeAdapter(Shape)
@@ -48,7 +49,7 @@ def parse_shape(text: str, folder: Path | None = None) -> SlotShape | ArrivalSha
     except ValidationError as problem:
         error = problem.errors(include_url=False)[0]
         where = ".".join(str(p) for p in error["loc"][1:]).removesuffix(UNIT)
-        what = f"{where}: {error['msg']}" if where else error["msg"].removeprefix("Value error, ")
+        what = f"{where}: {reason(error)}" if where else reason(error)
         raise ValueError(f"load {text!r}: {what}; write {form(kind)}") from problem
 
 

@@ -18,11 +18,12 @@ def run_wave(
     *,
     timeout_s: float,
     temperature: float = 0.0,
+    api_key: str | None = None,
 ) -> list[RequestRecord]:
     """Send every prompt at once, wait for every answer of exactly `output_tokens` tokens; records in order."""
 
     async def send() -> list[RequestRecord]:
-        async with GenerateClient(url, timeout_s) as client:
+        async with GenerateClient(url, timeout_s, api_key) as client:
             now = time.monotonic()
             requests = [
                 GenerateRequest(i, tuple(ids), output_tokens, now, temperature=temperature)

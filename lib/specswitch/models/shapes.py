@@ -1,57 +1,41 @@
 """Directories with a real model's shape and no weights, for `--load-format dummy`.
 
 Speed depends on shapes, not on what the weights say, so a machine without model files can still measure steps.
-Acceptance is then simulated: every figure made this way is labelled synthetic.
+Acceptance is then simulated: every figure made this way is labelled synthetic. A shape is a folder
+`data/shapes/NAME/` with `target/config.json` and `draft/config.json`, a one-layer EAGLE-3 head of the target's
+width with a draft vocabulary of 32,000: `llama-8b` has the sizes of Llama-3.1-8B, `moe-30b-a3b` those of
+Qwen3-30B-A3B.
 """
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 
-LLAMA_8B = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500000.0,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "bos_token_id": 128000,
-    "eos_token_id": 128001,
-    "torch_dtype": "bfloat16",
-}
-DRAFT_VOCAB = 32000
-SHAPES = {"llama-8b": LLAMA_8B}
+SHAPES = Path(__file__).parent / "data" / "shapes"
 
 
-def write_shape(name: str, directory: Path) -> tuple[Path, Path]:
-    """Write `target/config.json` and `draft/config.json` of a named shape; returns both directories.
+def names() -> list[str]:
+    """The shapes that there are."""
+    return sorted(path.name for path in SHAPES.iterdir() if path.is_dir())
 
-    The draft is a one-layer EAGLE-3 head of the target's width with a draft vocabulary of 32000.
+
+def shape_dirs(name: str) -> tuple[Path, Path]:
+    """Directories of the target and of the draft of a shape.
 
     Raises:
         KeyError: no such shape; the message lists the known ones.
     """
-    if name not in SHAPES:
-        raise KeyError(f"no shape {name!r}: known are {', '.join(sorted(SHAPES))}")
-    config = SHAPES[name]
-    draft = config | {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "num_hidden_layers": 1,
-        "draft_vocab_size": DRAFT_VOCAB,
-    }
-    directories = directory / "target", directory / "draft"
-    for path, content in zip(directories, (config, draft), strict=True):
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "config.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return directories
+    if name not in names():
+        raise KeyError(f"no shape {name!r}: known are {', '.join(names())}")
+    return SHAPES / name / "target", SHAPES / name / "draft"
+
+
+def write_shape(name: str, directory: Path) -> tuple[Path, Path]:
+    """Copy a shape to `directory`/target and `directory`/draft; returns both. Raises as `shape_dirs`."""
+    copies = []
+    for source in shape_dirs(name):
+        copies.append(directory / source.name)
+        copies[-1].mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / "config.json", copies[-1] / "config.json")
+    return copies[0], copies[1]

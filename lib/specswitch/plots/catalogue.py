@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from specswitch.plots.acceptance import acceptance
+from specswitch.plots.goodput import goodput
 from specswitch.plots.latency import latency
 from specswitch.plots.switching import envelope, speculation
 from specswitch.plots.throughput import ratio, throughput
@@ -19,6 +20,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], go.Figure | None]] = {
     "speculation": speculation,
     "acceptance": acceptance,
     "latency": latency,
+    "goodput": goodput,
 }
 
 

@@ -10,6 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from specswitch.metrics.goodput import Limits
 from specswitch.plots import catalogue
 from specswitch.plots import crossing as crossing_figures
 from specswitch.report.banners import banners, title
@@ -25,10 +28,11 @@ class ReportError(RuntimeError):
     """The report notebook failed. The page that was written says so, too."""
 
 
-def build(run_dir: Path | str, out: Path | str | None = None) -> Path:
+def build(run_dir: Path | str, out: Path | str | None = None, limits: Limits | None = None) -> Path:
     """Write the report of the run in `run_dir` to `out` (default `<run_dir>/report.html`); return its path.
 
-    Nothing is measured: stored results only.
+    Nothing is measured: stored results only. `limits`: of the goodput, instead of those in the run's
+    parameters; a crossing run has no goodput.
 
     Raises:
         DamagedError, SchemaError: no readable run there.
@@ -42,8 +46,8 @@ def build(run_dir: Path | str, out: Path | str | None = None) -> Path:
 
     folder = Path(run_dir).absolute()
     run = read_run(folder)
-    points = table(run)
-    name, parameters, expected = _shown_by(run)
+    points = table(run, limits)
+    name, parameters, expected = _shown_by(run, points, limits)
     notebook, failure = execute(name, parameters)
     page = to_html(notebook, title(run), banners(run, points, failure))
     for found in failures(page, Expected(tuple(expected))):
@@ -56,14 +60,16 @@ def build(run_dir: Path | str, out: Path | str | None = None) -> Path:
     return target
 
 
-def _shown_by(run: Run) -> tuple[str, dict[str, Any], list[str]]:
+def _shown_by(run: Run, points: pd.DataFrame, limits: Limits | None) -> tuple[str, dict[str, Any], list[str]]:
     """The notebook that shows a run of this kind, its parameters, and the figures that it must show."""
     # The bytes of the path as UTF-8 text: in an ASCII locale `str` would hold surrogates.
     folder = os.fsencode(run.folder).decode("utf-8")
     if run.kind == "crossing":
         shown = {"out_dir": folder, "measure": False, "progress": False}
         return "03-crossing.ipynb", shown, crossing_figures.drawable(crossing(run))
-    return "02-report.ipynb", {"run_dir": folder}, catalogue.drawable(table(run))
+    judged = limits or Limits()
+    shown = {"run_dir": folder, "ttft_limit_ms": judged.ttft_ms, "tpot_limit_ms": judged.tpot_ms}
+    return "02-report.ipynb", shown, catalogue.drawable(points)
 
 
 __all__ = ["ReportCheckError", "ReportError", "build"]

@@ -10,14 +10,15 @@ import pandas as pd
 
 from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK, SOON
+from specswitch.metrics.repeats import EFFECT, MOST, log_spread, repeats_needed
 from specswitch.plots import theme
 from specswitch.plots.figure import interval_text, number
 from specswitch.plots.grid import exists, positive_ratio
 from specswitch.plots.throughput import baseline_of
-from specswitch.report.findings import VERDICTS
+from specswitch.report.findings import VERDICTS, verdict
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
-from specswitch.report.overview import arm_in_words, model_names, state
+from specswitch.report.overview import arm_in_words, state, subject
 from specswitch.report.scrub import scrub
 from specswitch.results import Run
 from specswitch.results.crossing import Crossing
@@ -53,15 +54,12 @@ COLUMNS = (
 
 def lede(run: Run, seen: Crossing) -> str:
     """One paragraph: models, device, load, when."""
-    target, draft = model_names(run)
     at = datetime.fromisoformat(run.manifest["started_at"])
     known = seen.points.get("shape")
     load = known.dropna().iloc[0] if known is not None and known.notna().any() else "of the plan"
     return scrub(
-        f"{target} with the EAGLE-3 draft {draft}, served by SGLang "
-        f"{run.manifest['provenance']['packages']['sglang']} on {run.manifest['provenance']['device']}. "
-        f"{seen.points['label'].nunique()} arms under the load {load}, {seen.points['repeat'].nunique()} repeats, "
-        f"begun on {at.day} {at:%B %Y, %H:%M} UTC."
+        f"{subject(run)}. {seen.points['label'].nunique()} arms under the load {load}, "
+        f"{seen.points['repeat'].nunique()} repeats, begun on {at.day} {at:%B %Y, %H:%M} UTC."
     )
 
 
@@ -106,10 +104,11 @@ def recoveries(seen: Crossing) -> list[str]:
         ratio = positive_ratio(ours, always)
         if ratio is None:
             continue
-        verdict = f"at least {BACK:g}" if ratio.mean >= BACK else f"below {BACK:g}"
+        told = f"at least {BACK:g}" if ratio.mean >= BACK else f"below {BACK:g}"
+        level = "" if ratio.low is None or verdict(ratio) != VERDICTS[2] else f"; {VERDICTS[2]} always-on"
         sentences.append(
             f"In the first {SOON} verify steps since a resume, the accept length of {label} is "
-            f"{interval_text(ratio, 3, '×')} of always-on: {verdict} on average."
+            f"{interval_text(ratio, 3, '×')} of always-on: {told} on average{level}."
         )
     return sentences
 
@@ -180,5 +179,13 @@ def _against(seen: Crossing, label: str, other: str) -> str:
     ratio = positive_ratio([ours[r] for r in both], [theirs[r] for r in both])
     if ratio is None or ratio.low is None or ratio.high is None:
         return f"not yet to be told from {other}"
-    verdict = VERDICTS[0] if ratio.low > 1 else VERDICTS[1] if ratio.high < 1 else VERDICTS[2]
-    return f"{verdict} {other} ({interval_text(ratio, 3, '×')})"
+    return f"{verdict(ratio)} {other} ({interval_text(ratio, 3, '×')}){_repeats_for(ratio)}"
+
+
+def _repeats_for(ratio: Interval) -> str:
+    """Where no difference can be told: how many repeats a small one would take."""
+    spread = log_spread(ratio)
+    if spread is None or verdict(ratio) != VERDICTS[2]:
+        return ""
+    needed = repeats_needed(spread)
+    return f"; to tell {EFFECT:.0%} apart, about {needed or f'more than {MOST}'} repeats"

@@ -10,6 +10,8 @@ import pandas as pd
 
 from specswitch.metrics.intervals import Interval
 from specswitch.plots.figure import number
+from specswitch.plots.goodput import COLUMN as GOOD
+from specswitch.plots.goodput import limits_text
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_series
 from specswitch.plots.throughput import COLUMN, baseline_of, ratios
@@ -54,11 +56,16 @@ def envelope(table: pd.DataFrame) -> list[str]:
         if not known:
             continue
         worst_at, worst = min(known, key=lambda cp: cp[1].mean)
-        below = [c for c, p in known if p.high is not None and p.high < 1]
-        tail = f"below it at {places(below, series.x)}" if below else "nowhere distinguishably below it"
+        groups = {
+            "above it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[0]],
+            "below it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[1]],
+            f"{VERDICTS[2]} it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[2]],
+        }
+        tail = "; ".join(f"{told} at {places(at, series.x)}" for told, at in groups.items() if at)
+        tail = f"is {tail}" if tail else "cannot be told from it yet: no concurrency has two repeats"
         sentences.append(
             f"{series.label} reaches {number(worst.mean)}× of the envelope at its worst (C = {worst_at}) "
-            f"and is {tail}."
+            f"and {tail}."
         )
     return sentences
 
@@ -108,6 +115,21 @@ def latency(table: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def goodput(table: pd.DataFrame) -> list[str]:
+    """One sentence per arm: the concurrency at which it serves most within the limits; none without limits."""
+    grid, limits = Grid(table), limits_text(table)
+    if limits is None:
+        return []
+    tops = []
+    for label in grid.labels:
+        rates = grid.mean(label, GOOD)
+        known = [(p.mean, c) for c, p in zip(rates.x, rates.points, strict=True) if p is not None]
+        if known:
+            most, at = max(known)
+            tops.append(f"{label} {number(most)} tokens/s at C = {at}" if most > 0 else f"{label} nothing")
+    return [f"Most output within {limits}: {'; '.join(tops)}."] if tops else []
+
+
 def speculation(table: pd.DataFrame) -> list[str]:
     """One sentence per switchable arm: where it speculated always, sometimes, never."""
     grid = Grid(table)
@@ -127,16 +149,16 @@ def speculation(table: pd.DataFrame) -> list[str]:
 
 def against(series: Series, baseline: str) -> str:
     """`faster than none at C = 1 to 8 (1.36× at C = 1), slower at C = 32 (0.71×)`; "" without intervals."""
-    groups: dict[str, list[int]] = {verdict: [] for verdict in VERDICTS}
+    groups: dict[str, list[int]] = {told: [] for told in VERDICTS}
     for c, p in zip(series.x, series.points, strict=True):
         if p is not None and p.low is not None and p.high is not None:
-            groups[_verdict(p)].append(c)
+            groups[verdict(p)].append(c)
     parts = []
-    for verdict, at in groups.items():
+    for told, at in groups.items():
         if not at:
             continue
-        extreme = _extreme(series, at, verdict)
-        parts.append(f"{verdict} {baseline} at {places(at, series.x)}{extreme}")
+        extreme = _extreme(series, at, told)
+        parts.append(f"{told} {baseline} at {places(at, series.x)}{extreme}")
     return "; ".join(parts)
 
 
@@ -152,18 +174,19 @@ def places(at: Sequence[int], grid: Sequence[int]) -> str:
     return "C = " + (texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1])
 
 
-def _verdict(ratio: Interval) -> str:
+def verdict(ratio: Interval) -> str:
+    """One of `VERDICTS`; "not distinguishable from" where the interval (which must have ends) holds 1."""
     assert ratio.low is not None
     assert ratio.high is not None
     return VERDICTS[0] if ratio.low > 1 else VERDICTS[1] if ratio.high < 1 else VERDICTS[2]
 
 
-def _extreme(series: Series, at: Sequence[int], verdict: str) -> str:
+def _extreme(series: Series, at: Sequence[int], told: str) -> str:
     """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing for "not distinguishable"."""
-    if verdict == VERDICTS[2]:
+    if told == VERDICTS[2]:
         return ""
     means = {c: p.mean for c, p in zip(series.x, series.points, strict=True) if c in at and p is not None}
-    pick = max if verdict == VERDICTS[0] else min
+    pick = max if told == VERDICTS[0] else min
     c = pick(means, key=means.__getitem__)
     return f" ({number(means[c])}×)" if len(at) == 1 else f" ({number(means[c])}× at C = {c})"
 

@@ -33,7 +33,7 @@ def flags(row: Mapping[str, object]) -> list[str]:
     """The flags of one finished point; empty when there is nothing to say."""
     found = {
         "no steady window": _is(row, "steady", False),
-        "repetitive text": _is(row, "degenerate", True),
+        "repetitive text": _is(row, "degenerate", True) and not _is(row, "synthetic", True),
         "warm cache": _number(row, "cached_tokens")
         > WARM_SHARE * _number(row, "prompt_tokens") * _number(row, "completed"),
         "busy client": _number(row, "client_cpu_share") > BUSY_CLIENT_SHARE,

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import pandas as pd
 
-from specswitch.config import project_root
+from specswitch.config import SHAPE_PREFIX, project_root
+from specswitch.metrics.goodput import Limits
 from specswitch.plots.grid import Grid
 from specswitch.report import findings
 from specswitch.report.flags import unequal_repeats, warnings
@@ -17,6 +18,8 @@ from specswitch.results import Run, read_run
 from specswitch.results import table as points_table
 from specswitch.results.tables import FINISHED
 
+REFILLED = "closed loop, a request that ends is replaced at once"
+NOT_REFILLED = "closed batches, all requests sent at once, without replacement"
 _PATHS = {
     "v1": "EAGLE-3 on the v1 worker, no overlap scheduling",
     "v2": "EAGLE-3 on the v2 worker, overlap scheduling",
@@ -32,13 +35,18 @@ _NONE = {
 }
 
 
-def open_run(run_dir: str) -> tuple[Run, pd.DataFrame]:
+def open_run(
+    run_dir: str, ttft_limit_ms: float | None = None, tpot_limit_ms: float | None = None
+) -> tuple[Run, pd.DataFrame]:
     """The run in `run_dir` and its table; a relative path counts from the root of the checkout.
 
-    Raises DamagedError or SchemaError when there is no readable run.
+    A limit given here takes the place of both that the run was made with.
+
+    Raises DamagedError or SchemaError when there is no readable run, ValueError for an impossible limit.
     """
     run = read_run(project_root() / run_dir)
-    return run, points_table(run)
+    limits = Limits(ttft_limit_ms, tpot_limit_ms)
+    return run, points_table(run, limits if limits.asked else None)
 
 
 def model_names(run: Run) -> tuple[str, str]:
@@ -48,18 +56,29 @@ def model_names(run: Run) -> tuple[str, str]:
     return target, draft
 
 
-def lede(run: Run, points: pd.DataFrame) -> str:
-    """One paragraph: models, device, size of the grid, when."""
+def subject(run: Run) -> str:
+    """What was served, by which engine, on which machine: the beginning of a sentence."""
     target, draft = model_names(run)
+    model, simulated = (run.manifest["parameters"].get(k) for k in ("model", "simulated_accept_length"))
+    what = f"{target} with the EAGLE-3 draft {draft}"
+    if str(model).startswith(SHAPE_PREFIX):
+        what = f"Random weights in the shape {str(model).removeprefix(SHAPE_PREFIX)} with an EAGLE-3 head"
+    if simulated is not None:
+        what += f", acceptance simulated at {simulated:g} tokens per verify step"
+    recorded = run.manifest["provenance"]
+    return f"{what}, served by SGLang {recorded['packages']['sglang']} on {recorded['device']}"
+
+
+def lede(run: Run, points: pd.DataFrame) -> str:
+    """One paragraph: models, device, size of the grid, kind of load, when."""
     grid = Grid(points)
     at = datetime.fromisoformat(run.manifest["started_at"])
     repeats = points["repeat"].nunique()
-    device = run.manifest["provenance"]["device"]
+    refilled = run.manifest["plan"].get("workload", {}).get("refill", True)
     return scrub(
-        f"{target} with the EAGLE-3 draft {draft}, served by SGLang "
-        f"{run.manifest['provenance']['packages']['sglang']} on {device}. {_many(len(grid.labels), 'arm')} at "
-        f"{_many(len(grid.concurrencies), 'concurrency', 'concurrencies')}, {_many(repeats, 'repeat')}, "
-        f"begun on {at.day} {at:%B %Y, %H:%M} UTC."
+        f"{subject(run)}. {_many(len(grid.labels), 'arm')} at "
+        f"{_many(len(grid.concurrencies), 'concurrency', 'concurrencies')}, {_many(repeats, 'repeat')}; "
+        f"{REFILLED if refilled else NOT_REFILLED}. Begun on {at.day} {at:%B %Y, %H:%M} UTC."
     )
 
 
@@ -71,6 +90,7 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
         *findings.ratio(points[points["arm"] != "dynamic"]),
         *findings.envelope(points),
         *findings.accept_lengths(points),
+        *findings.goodput(points),
     ]
     capped = [p for p in parities(points) if p.ok is False]
     sentences += [f"Not the same load: {p.message}." for p in capped]

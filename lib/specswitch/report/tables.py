@@ -63,14 +63,33 @@ POINT_COLUMNS = (
 )
 
 
+# Shown where limits were asked for, after the latencies.
+GOODPUT_COLUMNS = (
+    Shown(Column("Goodput", "tokens/s", True), "goodput_tok_s", number),
+    Shown(Column("Goodput", "requests/s", True), "goodput_req_s", number),
+    Shown(Column("Good", "of requests", True), "goodput_requests", _percent),
+    Shown(Column("Good", "requests", True), "goodput_requests_num", _whole),
+    Shown(Column("Ended", "in the window", True), "goodput_requests_den", _whole),
+)
+
+
+def point_columns(points: pd.DataFrame) -> tuple[Shown, ...]:
+    """The columns for this table: with goodput where it was asked for."""
+    if "goodput_tok_s" not in points.columns:
+        return POINT_COLUMNS
+    at = [s.key for s in POINT_COLUMNS].index("accept_length")
+    return (*POINT_COLUMNS[:at], *GOODPUT_COLUMNS, *POINT_COLUMNS[at:])
+
+
 def points(points: pd.DataFrame) -> str:
     """Every point of the run, one row each, sortable; a missing value is a dash, never 0."""
+    shown = point_columns(points)
     rows = sorted(
         points.to_dict("records"),
         key=lambda r: (arm_order(str(r["label"])), float(r["concurrency"]), float(r["repeat"])),
     )
-    body = [[_point_cell(row, shown) for shown in POINT_COLUMNS] for row in rows]
-    return table([s.column for s in POINT_COLUMNS], body, "points", sortable=True)
+    body = [[_point_cell(row, column) for column in shown] for row in rows]
+    return table([s.column for s in shown], body, "points", sortable=True)
 
 
 def _point_cell(row: Row, shown: Shown) -> Cell:

@@ -48,6 +48,10 @@ STEP_SCHEMA = pa.schema(
     ]
 )
 
+# How columns are packed: a dictionary of times, which differ in every bit, would be larger than the times.
+REPETITIVE = ("finish_reason", "outcome", "error", "mode", "output_ids.list.element")
+TIMES = ("token_times_s.list.element", "t_s")
+
 
 def requests_to_parquet(records: Sequence[RequestRecord]) -> bytes:
     """Parquet file of request records, in order."""
@@ -80,7 +84,14 @@ def _to_parquet(records: Sequence[Any], kind: type, schema: pa.Schema) -> bytes:
     table = pa.table(columns, schema=schema)
     table = table.replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION).encode()})
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(
+        table,
+        buffer,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=[c for c in REPETITIVE if c.split(".")[0] in schema.names],
+        use_byte_stream_split=[c for c in TIMES if c.split(".")[0] in schema.names],
+    )
     return buffer.getvalue()
 
 

@@ -2,7 +2,8 @@
 
 A point without a result is a row with status "missing" and no numbers, so that a figure can show the gap.
 `accept_length` has `accept_length_num` and `accept_length_den` beside it, as every rate; the share of
-speculative steps is called `speculated_share_steps`, beside `speculated_share_tokens`.
+speculative steps is called `speculated_share_steps`, beside `speculated_share_tokens`. Goodput is computed
+here, from the stored requests, where limits were asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from specswitch.metrics.goodput import Limits, goodput
 from specswitch.metrics.intervals import mean_interval
+from specswitch.metrics.window import Window
 from specswitch.results.run import Run
 
 FINISHED, MISSING = "finished", "missing"
@@ -20,15 +23,34 @@ RENAMED = {"speculated_share": "speculated_share_steps"}
 LEFT_OUT = ("digest", "files", "schema_version", "errors", "server_log", "policy")
 
 
-def table(run: Run) -> pd.DataFrame:
+def table(run: Run, limits: Limits | None = None) -> pd.DataFrame:
     """One row per planned point, in planned order; columns as in `point.json`, flattened.
 
-    Whole numbers are `Int64`, other numbers `float64`, flags `boolean`; the rest are texts.
+    Whole numbers are `Int64`, other numbers `float64`, flags `boolean`; the rest are texts. With `limits`
+    (default: those that the run's parameters ask for) there are columns as in `metrics.goodput`, beside
+    `ttft_limit_ms` and `tpot_limit_ms`.
     """
-    rows = {p["point_id"]: {"status": FINISHED, **flat(p)} for p in run.points}
+    limits = limits or limits_of(run)
+    rows = {p["point_id"]: {"status": FINISHED, **flat(p), **_goodput(run, p, limits)} for p in run.points}
     ordered = [rows.get(p["point_id"], {"status": MISSING, **p}) for p in run.manifest["points"]]
     columns = dict.fromkeys(name for row in ordered for name in row)
     return pd.DataFrame({name: _column(row.get(name) for row in ordered) for name in columns})
+
+
+def limits_of(run: Run) -> Limits:
+    """The limits on TTFT and TPOT that the run's parameters ask for; none where it knows no such parameters."""
+    asked = run.manifest["parameters"]
+    return Limits(asked.get("ttft_limit_ms"), asked.get("tpot_limit_ms"))
+
+
+def _goodput(run: Run, point: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """The goodput columns of a point with a steady window, under the limits; nothing where none is asked."""
+    if not limits.asked or run.kind == "crossing":
+        return {}
+    start_s, end_s = point.get("window_start_s"), point.get("window_end_s")
+    window = None if start_s is None or end_s is None else Window(start_s, end_s)
+    limited = {"ttft_limit_ms": limits.ttft_ms, "tpot_limit_ms": limits.tpot_ms}
+    return {**goodput(run.requests(point["point_id"]), window, limits), **limited}
 
 
 def flat(point: dict[str, Any]) -> dict[str, Any]:

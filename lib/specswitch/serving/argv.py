@@ -8,7 +8,7 @@ from pathlib import Path
 
 from specswitch.config import Rule, ServerConfig
 
-_SECRET_FLAGS = ("--api-key", "--admin-api-key", "--ssl-keyfile-password")
+SECRET_FLAGS = ("--api-key", "--admin-api-key", "--ssl-keyfile-password")
 # Left alone, the engine would fill the host's memory with KV cache (and touch every page of it).
 CPU_TOTAL_TOKENS = 32768
 _CPU_DEFAULTS = (
@@ -70,16 +70,24 @@ def redact(argv: Sequence[str]) -> list[str]:
         name, equals, _ = part.partition("=")
         if hide:
             shown.append("***")
-        elif equals and name in _SECRET_FLAGS:
+        elif equals and name in SECRET_FLAGS:
             shown.append(f"{name}=***")
         else:
             shown.append(part)
-        hide = not hide and part in _SECRET_FLAGS
+        hide = not hide and part in SECRET_FLAGS
     return shown
+
+
+def secrets_in(argv: Sequence[str]) -> list[str]:
+    """The values that `redact` masks."""
+    pairs = zip(argv, redact(argv), strict=True)
+    return [given.partition("=")[2] or given for given, shown in pairs if given != shown]
 
 
 def _model_flags(cfg: ServerConfig) -> list[str]:
     flags = ["--model-path", str(Path(cfg.model).resolve()), "--dtype", cfg.dtype]
+    if cfg.load_format == "dummy":
+        flags += ["--load-format", "dummy", "--skip-tokenizer-init"]
     if cfg.context_length is not None:
         flags += ["--context-length", str(cfg.context_length)]
     return [*flags, "--random-seed", str(cfg.seed)]

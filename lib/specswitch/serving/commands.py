@@ -22,6 +22,21 @@ API_KEY = click.option("--api-key", envvar="SPECSWITCH_API_KEY", help="If the se
 FLAGS = click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 
 
+class EngineFlagsCommand(click.Command):
+    """A command that takes SGLang's own flags behind a double dash, and says so to who forgot it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As usual; an unknown option gets the hint."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            hint = (
+                f"{unknown.message} If it is one of SGLang's, put it behind a double dash: "
+                f"specswitch {self.name} ... -- {unknown.option_name} ..."
+            )
+            raise click.NoSuchOption(unknown.option_name, hint, unknown.possibilities, ctx) from None
+
+
 @contextmanager
 def exit_codes() -> Iterator[None]:
     """Turn our errors into a message on standard error and an exit code: 2 for bad input, else 1."""
@@ -35,7 +50,7 @@ def exit_codes() -> Iterator[None]:
         sys.exit(1)
 
 
-@click.command("doctor")
+@click.command("doctor", cls=EngineFlagsCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @FLAGS
 def doctor_command(flags: tuple[str, ...], as_json: bool) -> None:
@@ -49,7 +64,7 @@ def doctor_command(flags: tuple[str, ...], as_json: bool) -> None:
     sys.exit(0 if diagnosis.healthy else 1)
 
 
-@click.command("serve")
+@click.command("serve", cls=EngineFlagsCommand)
 @click.option("--threshold", type=click.IntRange(min=0), help="Speculate up to this batch; 0 = never.")
 @click.option("--enable-threshold", type=click.IntRange(min=0), help="Once off, on again at this batch.")
 @click.option("--dwell", type=click.IntRange(min=1), default=1, show_default=True, help="Steps in a mode.")

@@ -16,7 +16,10 @@ from specswitch.serving.path_rules import SPEC_V2_ENV
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The whole answer. `supported`: the flags work with Specswitch; `missing`: what the machine lacks for them."""
+    """The whole answer. `supported`: the flags work with Specswitch; `missing`: what the machine lacks for them.
+
+    `models_checked`: the flags named a model, and it and its draft were looked at.
+    """
 
     sglang_version: str | None
     tested_version: str | None
@@ -35,6 +38,7 @@ class Diagnosis:
     device: str
     gpus: tuple[str, ...]
     missing: tuple[machine.Missing, ...]
+    models_checked: bool
 
     @property
     def healthy(self) -> bool:
@@ -57,8 +61,15 @@ class Diagnosis:
             lines += ["Problems:", *(f"  - {p}" for p in self.problems)]
         if self.missing:
             lines += ["Missing on this machine:", *(f"  - {m.what}: {m.cure}" for m in self.missing)]
-        lines.append("Ready to serve." if self.healthy else "Not ready to serve.")
+        lines.append(self._verdict())
         return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if not self.healthy:
+            return "Not ready to serve."
+        if self.models_checked:
+            return "Ready to serve."
+        return "This machine is ready. No model was checked: give the server's flags behind --, --model-path first."
 
 
 def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagnosis:
@@ -101,4 +112,5 @@ def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagn
         device=machine.device_of(flags),
         gpus=tuple(f"{g.index}: {g.name}, {g.free_mib} of {g.total_mib} MiB free" for g in list_gpus()),
         missing=tuple(missing),
+        models_checked=flags.model_path is not None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specswitch.config import Rule
+from specswitch.explain import explain
 from specswitch.serving.engine_options import build_parser
 from specswitch.serving.errors import FlagError
 
@@ -105,5 +106,4 @@ def checked_rule(**values: Any) -> Rule:
     try:
         return Rule.model_validate(values)
     except ValidationError as e:
-        reasons = "; ".join(f"{'.'.join(map(str, p['loc'])) or 'rule'}: {p['msg']}" for p in e.errors())
-        raise FlagError(f"switching rule: {reasons}") from e
+        raise FlagError(f"switching rule: {explain(e)}") from e

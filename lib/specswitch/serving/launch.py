@@ -44,6 +44,11 @@ class Server:
         return self._process.pid
 
     @property
+    def api_key(self) -> str | None:
+        """What its clients must send; None where it asks for nothing."""
+        return self._spec.api_key
+
+    @property
     def log_path(self) -> Path | None:
         """Where standard output and error of all its processes go."""
         return self._process.log_path

@@ -7,7 +7,7 @@ settings may switch the overlap scheduler off, and devices other than CUDA and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,12 +25,22 @@ _DEFAULT_5_4_8 = ("LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM")
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One question on the way to the worker: its key in `path_tree.NODES`, the answer, and why, in words."""
+
+    question: str
+    yes: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class PathDecision:
     """What the engine will do.
 
     `path`: none, v1, v2, or `other` for a speculative worker without a Specswitch counterpart. `worker_class`:
     the class that the scheduler will hold; `stock_class`: the engine's own class below it. `refused`: why the
-    engine or the switch would end or crash on these flags; empty if they work.
+    engine or the switch would end or crash on these flags; empty if they work. `steps`: the questions that were
+    asked, in the order of `path_tree`.
     """
 
     path: Literal["none", "v1", "v2", "other"]
@@ -42,6 +52,7 @@ class PathDecision:
     num_draft_tokens: int | None
     reasons: tuple[str, ...]
     refused: tuple[str, ...]
+    steps: tuple[Step, ...]
 
     @property
     def supported(self) -> bool:
@@ -77,7 +88,8 @@ def decide(
     Raises:
         FlagError: the engine does not know the speculative algorithm.
     """
-    overlap, reasons = _overlap_before_speculation(flags, env)
+    off = _overlap_switched_off(flags, env)
+    overlap, reasons = not off, list(off)
     algorithm = _resolve_algorithm(flags, draft_architecture, reasons)
     if algorithm is None:
         reasons.append("no --speculative-algorithm: the scheduler holds the plain target worker")
@@ -92,13 +104,17 @@ def decide(
             num_draft_tokens=None,
             reasons=tuple(reasons),
             refused=tuple(refused if flags.dynamic else ()),
+            steps=(Step("algorithm", False, "no --speculative-algorithm"),),
         )
-    overlap = _overlap_with_speculation(flags, env, algorithm, overlap, reasons)
+    known = _single_layer_eagle(flags, algorithm)
+    asked = [Step("algorithm", True, f"--speculative-algorithm {flags.speculative_algorithm}"), known]
+    overlap, about_overlap = _overlap_with_speculation(flags, env, algorithm, off, reasons)
     steps, topk, tokens, refused = _draft_shape(flags, algorithm, target_architecture, reasons)
     stock = _stock_class(flags, algorithm, overlap)
     path: Literal["v1", "v2", "other"] = "other"
-    if stock in ("EAGLEWorker", "EAGLEWorkerV2"):
+    if known.yes:
         path = "v2" if overlap else "v1"
+        asked += [*about_overlap, _rule_given(flags, path)]
         if overlap and topk is not None and topk > 1:
             refused.append(
                 f"top-k {topk} is filled in after v2 was chosen, and the v2 worker takes top-k 1 only: give "
@@ -122,10 +138,12 @@ def decide(
         num_draft_tokens=tokens,
         reasons=tuple(reasons),
         refused=tuple(refused),
+        steps=tuple(asked),
     )
 
 
-def _overlap_before_speculation(flags: ServerFlags, env: Mapping[str, str]) -> tuple[bool, list[str]]:
+def _overlap_switched_off(flags: ServerFlags, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What switches the overlap scheduler off, speculation apart; empty if nothing does."""
     off = []
     if flags.disable_overlap_schedule:
         off.append("--disable-overlap-schedule: no overlap scheduler")
@@ -135,7 +153,7 @@ def _overlap_before_speculation(flags: ServerFlags, env: Mapping[str, str]) -> t
         )
     if "SGLANG_EMBEDDINGS_SPARSE_HEAD" in env:
         off.append("SGLANG_EMBEDDINGS_SPARSE_HEAD switches the overlap scheduler off")
-    return not off, off
+    return tuple(off)
 
 
 def _resolve_algorithm(flags: ServerFlags, draft_architecture: str | None, reasons: list[str]) -> str | None:
@@ -156,21 +174,42 @@ def _resolve_algorithm(flags: ServerFlags, draft_architecture: str | None, reaso
     return name
 
 
+def _single_layer_eagle(flags: ServerFlags, algorithm: str) -> Step:
+    if algorithm not in ("EAGLE", "EAGLE3"):
+        return Step("eagle", False, f"{algorithm} has a worker of its own")
+    if flags.enable_multi_layer_eagle:
+        return Step("eagle", False, "--enable-multi-layer-eagle has a worker of its own")
+    return Step("eagle", True, algorithm)
+
+
 def _overlap_with_speculation(
-    flags: ServerFlags, env: Mapping[str, str], algorithm: str, overlap: bool, reasons: list[str]
-) -> bool:
+    flags: ServerFlags, env: Mapping[str, str], algorithm: str, off: Sequence[str], reasons: list[str]
+) -> tuple[bool, list[Step]]:
+    """Whether the overlap scheduler runs, and the questions that decided it."""
     if algorithm in _NO_OVERLAP:
         reasons.append(f"{algorithm} runs without the overlap scheduler")
-        return False
-    if not overlap:
-        return False
+        return False, []
+    steps = [Step("overlap", not off, "; ".join(off) or "nothing switches it off")]
+    if off:
+        return False, steps
     topk = flags.speculative_eagle_topk
     if topk is not None and topk > 1:
         reasons.append(f"--speculative-eagle-topk {topk}: more than 1 runs on v1 only")
-        return False
+        return False, [*steps, Step("topk", False, reasons[-1])]
+    steps.append(Step("topk", True, "not given" if topk is None else f"--speculative-eagle-topk {topk}"))
     enabled, words = spec_v2_enabled(env.get(SPEC_V2_ENV))
     reasons.append(words)
-    return enabled
+    return enabled, [*steps, Step("spec_v2", enabled, words)]
+
+
+def _rule_given(flags: ServerFlags, path: str) -> Step:
+    if flags.speculative_batch_table is not None:
+        why = "--speculative-batch-table"
+    elif flags.speculative_disable_batch_threshold is not None:
+        why = f"--speculative-disable-batch-threshold {flags.speculative_disable_batch_threshold}"
+    else:
+        why = "no threshold and no batch table"
+    return Step(f"rule-{path}", flags.dynamic, why)
 
 
 def _draft_shape(

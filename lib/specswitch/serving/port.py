@@ -16,6 +16,8 @@ from specswitch.serving.errors import PortBusyError, PreflightError
 # ours between the choice and the server's bind.
 FIRST, LAST = 20_000, 32_000
 TRIES = 200
+# The engine keeps the port 10,000 above for gRPC and refuses to start where there is none.
+HIGHEST = 65_535 - 10_000
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -49,11 +51,18 @@ def is_free(host: str, port: int) -> bool:
 
 
 def require_free(host: str, port: int) -> None:
-    """Raises PortBusyError naming the port and, where it can be seen, the process that has it."""
+    """Raises PortBusyError naming the port and, where it can be seen, the process that has it.
+
+    PreflightError for a port that the engine cannot use.
+    """
     if not is_free(host, port):
         holder = _listener(port)
         by = f" by {holder}" if holder else ""
         raise PortBusyError(f"port {port} on {host} is taken{by}: give another port, or none to choose one")
+    if port > HIGHEST:
+        raise PreflightError(
+            f"port {port}: the engine keeps port + 10000 for itself, give one up to {HIGHEST}"
+        )
 
 
 def wait_until_free(host: str, port: int, timeout_s: float = 15.0) -> bool:

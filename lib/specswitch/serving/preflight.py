@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specswitch.serving import engine_options, model_checks, model_files, path_rules, port
+from specswitch.serving.argv import SECRET_FLAGS
 from specswitch.serving.errors import FlagError, PreflightError
 from specswitch.serving.flags import ServerFlags, rule_of
 from specswitch.serving.gpus import count_gpus
@@ -75,6 +76,12 @@ def check_extra_args(extra_args: Sequence[str], built: Sequence[str]) -> None:
     Raises:
         FlagError: names the flag.
     """
+    secret = [a.partition("=")[0] for a in extra_args if a.partition("=")[0] in SECRET_FLAGS]
+    if secret:
+        raise FlagError(
+            f"extra_args holds {secret[0]}, and extra_args are stored with the results: set an API key in the "
+            "variable SPECSWITCH_API_KEY instead"
+        )
     parser = engine_options.build_parser()
     ours, theirs = (set(vars(parser.parse_args(list(a)))) for a in (built, extra_args))
     for name in sorted(theirs):

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from specswitch.serving import leftovers
+from specswitch.serving.argv import secrets_in
 from specswitch.serving.errors import ServerExitedError
-from specswitch.serving.log_tail import log_tail
+from specswitch.serving.log_tail import log_tail, mask, masked
 from specswitch.serving.supervisor import KILL_DEADLINE_S, write_record
 
 GRACE_S = 6.0  # the engine looks at SIGTERM every 5 s
@@ -78,7 +79,7 @@ class ServerProcess:
 
     def log_tail(self) -> str:
         """The last lines of the log; empty if there is no log file."""
-        return log_tail(self.log_path)
+        return masked(log_tail(self.log_path), secrets_in(self.argv))
 
     def raise_if_exited(self, when: str) -> None:
         """Raise ServerExitedError, saying `when`, if the process is gone."""
@@ -107,6 +108,8 @@ class ServerProcess:
             self._supervisor.kill()
             self._supervisor.wait()
         self.poll()
+        if self.log_path is not None:
+            mask(self.log_path, secrets_in(self.argv))
         _running.discard(self)
 
     def _final_exit_code(self) -> int:

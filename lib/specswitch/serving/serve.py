@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 
 from specswitch.serving.argv import redact
+from specswitch.serving.interrupt import signals_interrupt
 from specswitch.serving.launch import start
 from specswitch.serving.port import is_loopback
 from specswitch.serving.spec import spec_from_flags
@@ -36,7 +33,7 @@ def serve(
     Raises:
         ServingError: it cannot start, did not get ready, or is not the server that was asked for.
     """
-    with _terminate_as_interrupt():
+    with signals_interrupt():
         try:
             spec = spec_from_flags(flags_argv, synthetic=synthetic, ready_timeout_s=ready_timeout_s)
             for reason in spec.expected.decision.reasons:
@@ -54,21 +51,3 @@ def serve(
         except KeyboardInterrupt:
             say("Stopped.")
             return 0
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt meanwhile, so that they end like Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_signum: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {s: signal.signal(s, interrupt) for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

@@ -17,6 +17,8 @@ from specswitch.serving.identity import Expected
 from specswitch.serving.path_rules import SPEC_V2_ENV, spec_v2_enabled
 from specswitch.serving.port import url_host
 
+API_KEY_ENV = "SPECSWITCH_API_KEY"
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
@@ -40,10 +42,13 @@ class LaunchSpec:
 def spec_from_config(cfg: ServerConfig, log_path: Path, steps_dir: Path | None = None) -> LaunchSpec:
     """Check a configuration and turn it into a command, an environment and an expectation.
 
+    An API key comes from SPECSWITCH_API_KEY: a secret has no place in a configuration, which is stored.
+
     Raises:
         PreflightError: names the value and the cure.
     """
     nonce = secrets.token_hex(16)
+    key = os.environ.get(API_KEY_ENV) or None
     environment = child_environment(
         spec_v2=cfg.path == "v2",
         cpu=cfg.device == "cpu",
@@ -59,14 +64,14 @@ def spec_from_config(cfg: ServerConfig, log_path: Path, steps_dir: Path | None =
     preflight.check_output(log_path.parent, *([] if steps_dir is None else [steps_dir]))
     port = preflight.choose_port(cfg.host, cfg.port)
     return LaunchSpec(
-        argv=tuple(build_argv(cfg, port)),
+        argv=(*build_argv(cfg, port), *(("--api-key", key) if key else ())),
         environment=environment,
         host=cfg.host,
         port=port,
         expected=Expected(nonce, decision, cfg.rule, cfg.tp),
         ready_timeout_s=cfg.ready_timeout_s,
         cuda=cfg.device == "cuda",
-        api_key=flags.api_key,
+        api_key=key,
     )
 
 

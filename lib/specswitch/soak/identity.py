@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from specswitch.load.client import GenerateClient, GenerateRequest
+from specswitch.load.client import GenerateClient, GenerateRequest, auth_headers
 from specswitch.load.own_loop import run_in_own_loop
 from specswitch.metrics.near_ties import NEAR, Verdict, compare
 from specswitch.soak.asks import Ask
@@ -39,27 +39,29 @@ class Judged:
         return f"request {self.number}: {v.kind} from token {v.first_divergence}, widest gap {v.widest_gap:.3g} nats"
 
 
-def differing(url: str, kept: Sequence[Kept], timeout_s: float, near: float = NEAR) -> list[Judged]:
+def differing(
+    url: str, kept: Sequence[Kept], timeout_s: float, near: float = NEAR, api_key: str | None = None
+) -> list[Judged]:
     """Ask the plain server at `url` the same again; the outputs that differ, each with a verdict.
 
     An output that was ended early need only be the beginning of the plain server's. near: largest gap of a
-    near-tie, in nats.
+    near-tie, in nats. api_key: the server's, if it has one.
 
     Raises:
         NoReferenceError: the plain server failed.
     """
-    references = run_in_own_loop(lambda: _answers(url, [k.ask for k in kept], timeout_s))
+    references = run_in_own_loop(lambda: _answers(url, [k.ask for k in kept], timeout_s, api_key))
     found = []
     for one, whole in zip(kept, references, strict=True):
         reference = whole if one.complete else whole[: len(one.ids)]
         if one.ids != reference:
-            own, best = score(url, one.ask.input_ids, one.ids, timeout_s)
+            own, best = score(url, one.ask.input_ids, one.ids, timeout_s, api_key)
             found.append(Judged(one.ask.number, compare(one.ids, reference, own, best, near)))
     return found
 
 
 def score(
-    url: str, prompt: Sequence[int], produced: Sequence[int], timeout_s: float
+    url: str, prompt: Sequence[int], produced: Sequence[int], timeout_s: float, api_key: str | None = None
 ) -> tuple[list[float], list[float]]:
     """The server's logprob of each produced token, given those before it, and the largest logprob there (nats).
 
@@ -74,7 +76,9 @@ def score(
         "top_logprobs_num": 1,
     }
     try:
-        answer = httpx.post(f"{url}/generate", json=body, timeout=timeout_s, trust_env=False)
+        answer = httpx.post(
+            f"{url}/generate", json=body, timeout=timeout_s, trust_env=False, headers=auth_headers(api_key)
+        )
         meta: dict[str, Any] = answer.raise_for_status().json()["meta_info"]
         own, best = meta["input_token_logprobs"][1:], meta["input_top_logprobs"][1:]
     except (httpx.HTTPError, ValueError, KeyError) as problem:
@@ -84,7 +88,9 @@ def score(
     return [entry[0] for entry in own], [top[0][0] for top in best]
 
 
-async def _answers(url: str, asks: Sequence[Ask], timeout_s: float) -> list[tuple[int, ...]]:
+async def _answers(
+    url: str, asks: Sequence[Ask], timeout_s: float, api_key: str | None
+) -> list[tuple[int, ...]]:
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def answer(client: GenerateClient, ask: Ask) -> tuple[int, ...]:
@@ -97,5 +103,5 @@ async def _answers(url: str, asks: Sequence[Ask], timeout_s: float) -> list[tupl
             raise NoReferenceError(f"{url} did not answer request {ask.number}: {record.error}")
         return record.output_ids
 
-    async with GenerateClient(url, timeout_s) as client:
+    async with GenerateClient(url, timeout_s, api_key) as client:
         return await asyncio.gather(*(answer(client, ask) for ask in asks))

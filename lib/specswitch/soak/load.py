@@ -56,9 +56,17 @@ class Tally:
 class SoakLoad:
     """One load; `tally` may be read from any thread while `run` is under way."""
 
-    def __init__(self, url: str, asks: Asks, tide: Tide, request_timeout_s: float, name: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        asks: Asks,
+        tide: Tide,
+        request_timeout_s: float,
+        name: str,
+        api_key: str | None = None,
+    ) -> None:
         self.tally = Tally()
-        self._client = GenerateClient(url, request_timeout_s)
+        self._client = GenerateClient(url, request_timeout_s, api_key)
         self._asks = asks
         self._tide = tide
         self._name = name

@@ -65,6 +65,7 @@ def soak_path(plan: SoakPlan, path: str, log: Path, launch: Launch, say: Say = l
             Tide(plan.threshold, plan.peak, plan.seed),
             plan.request_timeout_s,
             f"soak-{path}",
+            server.api_key,
         )
         rules = Rules(plan.threshold, plan.seed)
         changes = Beside(lambda: server.set_rule(**rules.draw()), rules.pause_s)
@@ -114,12 +115,12 @@ def _settle(server: Any, run: PathRun) -> list[str]:
     """Look what an idle server still holds, empty its cache, and have it answer once more."""
     try:
         _raise_if_dying(server, run.tally)
-        run.idle_after_s = wait_until_idle(server.url, IDLE_WAIT_S)
-        run.tokens_left = tokens_in_use(server.url)
+        run.idle_after_s = wait_until_idle(server.url, IDLE_WAIT_S, api_key=server.api_key)
+        run.tokens_left = tokens_in_use(server.url, api_key=server.api_key)
         run.state = server.state()
         server.flush()
         run.flushed = True
-        control.generate(server.url, [5, 6, 7], LAST_TOKENS)
+        control.generate(server.url, [5, 6, 7], LAST_TOKENS, api_key=server.api_key)
         server.raise_if_exited()
     except (ServingError, OSError) as problem:  # a timeout is one of the latter
         return [f"after the load: {problem}"]

@@ -7,7 +7,7 @@ import re
 from pydantic import ValidationError
 
 from specswitch.config import Arm, Rule
-from specswitch.sweep.explain import explain
+from specswitch.explain import explain
 
 FORM = (
     "none, none-sync, always-v1, always-v2, off-v1, off-v2[-lazy|-eager|-stale] or "

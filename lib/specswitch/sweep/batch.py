@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
+import shlex
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import TextIO
 
 from specswitch.config import project_root
 from specswitch.results.files import make_folder, write_json
@@ -28,6 +26,8 @@ from specswitch.results.provenance import shorten
 from specswitch.results.run import read_run
 from specswitch.results.store import mark_interrupted
 from specswitch.serving.errors import PreflightError
+from specswitch.serving.interrupt import signals_interrupt
+from specswitch.sweep.eta import ahead
 from specswitch.sweep.follow import follow
 from specswitch.sweep.notebook_file import NotebookError, load_template
 from specswitch.sweep.parameters import ParameterError, RunParameters
@@ -74,7 +74,10 @@ def dry_run(parameters: RunParameters, notebook: Path | None = None) -> Outcome:
         folder, checked = check(parameters, notebook)
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
-    return Outcome(OK, f"{checked.describe()}\nNothing was started; results would go to {folder}")
+    left = ahead(checked.points, folder, one_server=parameters.held() == "one")
+    return Outcome(
+        OK, f"{checked.describe()}\n{left.text()}.\nNothing was started; results would go to {folder}"
+    )
 
 
 def run_batch(
@@ -101,7 +104,7 @@ def run_batch(
             print(ONE_AFTER_THE_OTHER, file=stream or sys.stderr)
         with locked(folder, BATCH_LOCK):
             problem = _execute(source, parameters, folder, checked, stream or sys.stderr)
-            return _outcome(folder, problem, build_report)
+            return _outcome(folder, problem, build_report, _resuming(parameters, folder))
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
 
@@ -120,13 +123,14 @@ def _execute(
     )  # an interrupted notebook client leaves tasks behind
     values = {**parameters.changed(), "out_dir": str(folder), "progress": False}
     problem: BaseException | None = None
+    left = ahead(checked.points, folder, one_server=parameters.held() == "one")
     with (
         tempfile.TemporaryDirectory(prefix="specswitch-", ignore_cleanup_errors=True) as scratch,
-        follow(folder, len(checked.points), stream),
+        follow(folder, len(checked.points), stream, left),
     ):
         executed = Path(scratch) / EXECUTED
         try:
-            with _signals_interrupt():
+            with signals_interrupt():
                 papermill.execute_notebook(
                     source,
                     executed,
@@ -150,9 +154,19 @@ def _keep(executed: Path, folder: Path) -> None:
     write_json(folder / EXECUTED, notebook)
 
 
-def _outcome(folder: Path, problem: BaseException | None, build_report: Callable[[Path], Path]) -> Outcome:
-    """Judge the run by what ended it and by its manifest, and build the report."""
-    reason = None if problem is None else _in_words(problem)
+def _resuming(parameters: RunParameters, folder: Path) -> str:
+    """The command that goes on with a run which ended early."""
+    return f"specswitch {parameters.COMMAND} --resume --out {shlex.quote(str(folder))}"
+
+
+def _outcome(
+    folder: Path, problem: BaseException | None, build_report: Callable[[Path], Path], resuming: str
+) -> Outcome:
+    """Judge the run by what ended it and by its manifest, and build the report.
+
+    `resuming`: the command to go on with, told when points are missing.
+    """
+    reason = None if problem is None else in_words(problem)
     code = OK if problem is None else BAD_INPUT if _is_bad_input(problem) else FAILED
     if not (folder / MANIFEST).is_file():
         return Outcome(code or FAILED, reason or "the notebook ended without starting a run")
@@ -164,6 +178,8 @@ def _outcome(folder: Path, problem: BaseException | None, build_report: Callable
             reason = (
                 reason or f"{len(run.missing)} points are missing, the first is {run.missing[0]['point_id']}"
             )
+            kept = f"{len(run.points)} of {len(run.manifest['points'])} points are kept"
+            reason = f"{reason}\n{kept}; go on with: {resuming}"
     except ResultsError as damaged:
         reason = reason or str(damaged)
     code = code if reason is None else code or FAILED
@@ -174,7 +190,8 @@ def _outcome(folder: Path, problem: BaseException | None, build_report: Callable
     return Outcome(code, reason or "complete", page)
 
 
-def _in_words(problem: BaseException) -> str:
+def in_words(problem: BaseException) -> str:
+    """What ended a run, in one line."""
     if isinstance(problem, KeyboardInterrupt):
         return f"interrupted by {problem.args[0]}" if problem.args else "interrupted"
     name, value = getattr(problem, "ename", None), getattr(problem, "evalue", None)
@@ -195,22 +212,3 @@ def _is_bad_input(problem: BaseException) -> bool:
 def _names(kinds: tuple[type[BaseException], ...]) -> set[str]:
     below = {name for kind in kinds for name in _names(tuple(kind.__subclasses__()))}
     return {kind.__name__ for kind in kinds} | below
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM, SIGINT and SIGHUP raise KeyboardInterrupt in the body, so that everything is cleaned up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, _: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    kinds = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before: dict[signal.Signals, Any] = {kind: signal.signal(kind, interrupt) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

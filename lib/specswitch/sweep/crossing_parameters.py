@@ -21,6 +21,7 @@ class CrossingParameters(RunParameters):
     """
 
     NOTEBOOK: ClassVar[str] = "03-crossing.ipynb"
+    COMMAND: ClassVar[str] = "crossing"
 
     arms: list[str] = Field(default=["none", "always-v2", "dynamic-v2-t4"])
     load: str = "square:low=2,high=12,period=4,duration=12"

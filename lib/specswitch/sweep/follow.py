@@ -10,20 +10,25 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from specswitch.results.layout import POINT, POINTS, SERVERS
+from specswitch.sweep.eta import Ahead, telling_time_left
 from specswitch.sweep.progress import OnProgress, Progress, bar, lines
 
 POLL_S = 0.5
 
 
 @contextmanager
-def follow(folder: Path, total: int, stream: TextIO) -> Iterator[None]:
-    """While the body runs, tell `stream` of every server that starts and every point that is finished."""
+def follow(folder: Path, total: int, stream: TextIO, left: Ahead) -> Iterator[None]:
+    """While the body runs, tell `stream` of every server that starts and every point that is finished.
+
+    `left`: what is to do, for the time left in each line.
+    """
     ended = threading.Event()
     watcher = _Watcher(folder, total)
 
     def watch() -> None:
         # Nobody may be reading any more (a closed pipe); the run goes on all the same.
-        with suppress(OSError), bar(stream) if stream.isatty() else lines(stream) as tell:
+        with suppress(OSError), bar(stream) if stream.isatty() else lines(stream) as show:
+            tell = telling_time_left(show, left)
             while not ended.wait(POLL_S):
                 watcher.look(tell)
             watcher.look(tell)

@@ -56,6 +56,14 @@ def stored_parameters(folder: Path) -> dict[str, Any]:
     return {k: v for k, v in stored.items() if k not in NOT_STORED}
 
 
+def read_yaml(path: Path) -> str:
+    """The text of a parameter file. Raises ParameterError when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ParameterError(f"parameter file {str(path)!r} cannot be read: {problem}") from problem
+
+
 def read_value(kind: type[RunParameters], name: str, text: str) -> Any:
     """The value that `text` means for the parameter `name` of `kind`; what does not fit its type is left as text.
 

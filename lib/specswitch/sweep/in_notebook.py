@@ -13,11 +13,13 @@ from specswitch.results import Run, read_run, summary
 from specswitch.results.manifest import now
 from specswitch.results.provenance import shorten
 from specswitch.sweep.crossing_parameters import CrossingParameters
+from specswitch.sweep.eta import ahead, telling_time_left
 from specswitch.sweep.given import stored_parameters
+from specswitch.sweep.grid import points
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.progress import bar, lines
+from specswitch.sweep.ray_executor import executor_of
 from specswitch.sweep.runner import run_sweep
-from specswitch.sweep.work import Executor
 
 
 def effective(asked: RunParameters) -> pd.DataFrame:
@@ -32,25 +34,19 @@ def effective(asked: RunParameters) -> pd.DataFrame:
 def measure(asked: RunParameters, stop: threading.Event | None = None) -> Run:
     """Run what was asked for and return what is stored. Raises as `run_sweep`."""
     plan, folder = asked.plan(), asked.run_dir()
+    hold = asked.held()
+    left = ahead(points(plan, hold), folder, one_server=hold == "one")
     with bar() if asked.progress else lines(sys.stdout) as tell:
         return run_sweep(
             plan,
             folder,
             parameters={**asked.model_dump(), "out_dir": str(folder)},
             resume=asked.resume,
-            hold=asked.held(),
+            hold=hold,
             stop=stop,
-            on_progress=tell,
-            executor=_executor(asked),
+            on_progress=telling_time_left(tell, left),
+            executor=executor_of(asked),
         )
-
-
-def _executor(asked: RunParameters) -> Executor | None:
-    if asked.executor == "local":
-        return None
-    from specswitch.sweep.ray_executor import RayExecutor
-
-    return RayExecutor()
 
 
 def crossing_asked(namespace: Mapping[str, Any]) -> CrossingParameters:
@@ -71,9 +67,9 @@ def measure_or_read(asked: CrossingParameters) -> Run:
     return measure(asked) if asked.measure else read_run(asked.run_dir())
 
 
-def throughput_table(points: pd.DataFrame) -> pd.DataFrame:
+def throughput_table(measured: pd.DataFrame) -> pd.DataFrame:
     """Output tokens/s by concurrency (rows) and arm (columns): mean and half the 95 % interval over repeats."""
-    found = summary(points, ["output_tok_s"])
+    found = summary(measured, ["output_tok_s"])
     texts = found.assign(
         text=[_with_interval(m, h) for m, h in zip(found["mean"], found["high"], strict=True)]
     )

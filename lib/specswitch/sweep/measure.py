@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specswitch.config import Point
+from specswitch.load.closed_batch import run_closed_batch_sync
 from specswitch.load.closed_loop import run_sync
 from specswitch.load.crossing_plan import AnyPoint, CrossingPoint
 from specswitch.load.idle import wait_until_idle
@@ -45,6 +46,11 @@ class LiveServer(Protocol):
     @property
     def url(self) -> str:
         """Base URL."""
+        ...
+
+    @property
+    def api_key(self) -> str | None:
+        """What its clients must send, if anything."""
         ...
 
     def state(self) -> Mapping[str, Any]:
@@ -86,25 +92,31 @@ def measure(
     if point.server.rule.threshold is not None:
         server.set_rule(**rule_changes(point))
     if isinstance(point, CrossingPoint) and point.warmup_s:
-        warm_up(server.url, prompts, point.workload, point.shape, point.warmup_s, stop=stop)
-        wait_until_idle(server.url, IDLE_WAIT_S)
+        key = server.api_key
+        warm_up(server.url, prompts, point.workload, point.shape, point.warmup_s, stop=stop, api_key=key)
+        wait_until_idle(server.url, IDLE_WAIT_S, api_key=key)
         server.flush()
     identity = identity_row(point, server.state())
-    load = drive(server.url, point, prompts, stop)
+    load = drive(server, point, prompts, stop)
     if load.stopped_by == "stop":
         raise SweepStoppedError(f"stopped in {point.point_id}")
-    wait_until_idle(server.url, IDLE_WAIT_S)
+    wait_until_idle(server.url, IDLE_WAIT_S, api_key=server.api_key)
     after = server.state()
     check_rule(point, after)
     steps = complete_steps(steps_dir, after, load.started_s, load.ended_s)
     return Measured(load, tuple(steps), identity)
 
 
-def drive(url: str, point: AnyPoint, prompts: Prompts, stop: threading.Event) -> LoadResult:
-    """Load the server at `url` as the point asks: a constant concurrency, or a shape over time."""
+def drive(server: LiveServer, point: AnyPoint, prompts: Prompts, stop: threading.Event) -> LoadResult:
+    """Load the server as the point asks: a constant concurrency, one batch, or a shape over time."""
+    url, key = server.url, server.api_key
+    if isinstance(point, Point) and not point.workload.refill:
+        return run_closed_batch_sync(url, prompts, point.workload, point.concurrency, stop=stop, api_key=key)
     if isinstance(point, Point):
-        return run_sync(url, prompts, point.workload, point.concurrency, stop=stop)
-    return run_over_time_sync(url, prompts, point.workload, point.shape, repeat=point.repeat, stop=stop)
+        return run_sync(url, prompts, point.workload, point.concurrency, stop=stop, api_key=key)
+    return run_over_time_sync(
+        url, prompts, point.workload, point.shape, repeat=point.repeat, stop=stop, api_key=key
+    )
 
 
 def rule_changes(point: AnyPoint) -> dict[str, Any]:

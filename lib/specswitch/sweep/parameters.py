@@ -17,6 +17,7 @@ import psutil
 from pydantic import Field, ValidationError
 
 from specswitch.config import (
+    SHAPE_PREFIX,
     NonNegative,
     Positive,
     Requests,
@@ -26,19 +27,18 @@ from specswitch.config import (
     Workload,
     project_root,
 )
+from specswitch.explain import explain
 from specswitch.load.crossing_plan import AnyPlan, CrossingPlan
 from specswitch.load.prompts import FILE_PREFIX
 from specswitch.sweep.arms import parse_arm
-from specswitch.sweep.explain import explain
 from specswitch.sweep.grid import Hold, launch_configs, points
+from specswitch.sweep.namespace import plain_values
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
 PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
-# What a notebook's namespace holds besides the user's own plain values.
-_NOT_PARAMETERS = ("In", "Out")
 
 
 def in_checkout(path: str) -> Path:
@@ -53,20 +53,24 @@ class ParameterError(ValueError):
 class RunParameters(Strict):
     """Parameters of every measuring notebook, all plain values. Times in seconds.
 
-    `NOTEBOOK` is the notebook's file; subclasses add their own parameters and say how they become a plan.
+    `NOTEBOOK` is the notebook's file, `COMMAND` the verb that runs it; subclasses add their own parameters and
+    say how they become a plan.
 
     Relative paths are relative to the checkout, wherever the notebook is started. `out_dir`: run folder; None
-    makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair. `arms`: labels,
+    makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair, and `shape:NAME` as
+    the model stands for both with random weights (see `models.shapes`). `arms`: labels,
     see `arms.FORM`. `hold`: `all` keeps one server per kind up at once, so that repeats interleave; `one`
     starts one at a time; `auto` is all on the CPU where the memory allows it, one on CUDA. `executor`: measure
     from this process, or on the Ray cluster of this machine (RAY_ADDRESS). `cpu_threads`: of a
     CPU server's matrix work; the default leaves a second core to the tokenizer, HTTP and the client, and two
     threads on two cores wait for each other. `num_draft_tokens` None: num_steps + 1. `env`: `NAME=value`, for
-    the servers. `synthetic`: label the run as made with simulated acceptance or dummy
-    weights. `progress`: a progress bar, for somebody who looks on.
+    the servers. `simulated_accept_length`: the engine pretends that this many tokens are accepted per verify step,
+    whatever the draft says. `synthetic`: label the run as made up in part; simulated acceptance and shapes set it.
+    `progress`: a progress bar, for somebody who looks on.
     """
 
     NOTEBOOK: ClassVar[str]
+    COMMAND: ClassVar[str]
 
     out_dir: str | None = None
     resume: bool = False
@@ -99,6 +103,7 @@ class RunParameters(Strict):
     ready_timeout_s: Seconds = 300.0
     hold: Literal["auto", "all", "one"] = "auto"
     executor: Literal["local", "ray"] = "local"
+    simulated_accept_length: Annotated[float, Field(gt=1)] | None = None
     synthetic: bool = False
     extra_args: list[str] = Field(default=[])
     env: list[str] = Field(default=[])
@@ -128,14 +133,7 @@ class RunParameters(Strict):
         Raises:
             ParameterError: as `of`.
         """
-        plain = (bool, int, float, str, list, dict, tuple, type(None))
-        return cls.of(
-            {
-                name: value
-                for name, value in namespace.items()
-                if not name.startswith("_") and name not in _NOT_PARAMETERS and isinstance(value, plain)
-            }
-        )
+        return cls.of(plain_values(namespace))
 
     @classmethod
     def _unknown(cls, name: str) -> str:
@@ -191,7 +189,15 @@ class RunParameters(Strict):
         except (ValueError, FileNotFoundError) as problem:
             raise ParameterError(str(problem)) from problem
 
+    @property
+    def _shape(self) -> str | None:
+        """The name of the shape, where the model is one."""
+        model = self.model or ""
+        return model.removeprefix(SHAPE_PREFIX) if model.startswith(SHAPE_PREFIX) else None
+
     def _pair(self) -> tuple[str, str]:
+        if self._shape is not None:
+            return self._pair_of_shape(self._shape)
         if (self.model is None) != (self.draft is None):
             given, absent = ("model", "draft") if self.draft is None else ("draft", "model")
             raise ParameterError(f"{given} was given without {absent}: an EAGLE-3 draft fits one target only")
@@ -200,6 +206,17 @@ class RunParameters(Strict):
 
             return str(pair.target_dir()), str(pair.draft_dir())
         return str(in_checkout(self.model)), str(in_checkout(self.draft))
+
+    def _pair_of_shape(self, name: str) -> tuple[str, str]:
+        from specswitch.models import shapes
+
+        if self.draft is not None:
+            raise ParameterError(f"draft={self.draft!r} with model={self.model!r}: a shape brings its own")
+        try:
+            target, draft = shapes.shape_dirs(name)
+        except KeyError as unknown:
+            raise ParameterError(f"model={self.model!r}: {unknown.args[0]}") from unknown
+        return str(target), str(draft)
 
     def _sent(self, kind: type[Sent]) -> Sent:
         """What is sent, as this kind of workload."""
@@ -213,6 +230,11 @@ class RunParameters(Strict):
         values = {name: getattr(self, name) for name in same - {"model", "draft", "extra_args", "env"}}
         if values["num_draft_tokens"] is None:
             values["num_draft_tokens"] = self.num_steps + 1
+        if self._shape is not None:
+            values["load_format"] = "dummy"
+        values["synthetic"] = (
+            self.synthetic or self._shape is not None or self.simulated_accept_length is not None
+        )
         return ServerConfig(model=model, extra_args=tuple(self.extra_args), env=self._env(), **values)
 
     def _env(self) -> dict[str, str]:
@@ -222,22 +244,33 @@ class RunParameters(Strict):
             if not name or not equals:
                 raise ParameterError(f"env {setting!r}: write NAME=value")
             pairs[name] = value
+        if self.simulated_accept_length is not None:
+            pairs.setdefault("SGLANG_SIMULATE_ACC_LEN", f"{self.simulated_accept_length:g}")
         if self.device == "cpu":
             pairs.setdefault("OMP_NUM_THREADS", str(self.cpu_threads))
         return pairs
 
 
 class SweepParameters(RunParameters):
-    """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds)."""
+    """Parameters of a sweep: every arm at every one of `concurrencies`, each for warm-up and window (seconds).
+
+    `refill` False: each point is one closed batch instead, see `config.Workload`.
+    `ttft_limit_ms`, `tpot_limit_ms`: the report shows the goodput within these limits (None: not asked). They
+    judge what was measured and change nothing in it.
+    """
 
     NOTEBOOK: ClassVar[str] = "01-sweep.ipynb"
+    COMMAND: ClassVar[str] = "sweep"
 
     arms: list[str] = Field(
         default=["none", "none-sync", "always-v1", "always-v2", "dynamic-v1-t4", "dynamic-v2-t4"]
     )
     concurrencies: list[Positive] = Field(default=[1, 4, 16, 32])
+    refill: bool = True
     warmup_s: Annotated[float, Field(ge=0)] = 0.5
     window_s: Seconds = 2.0
+    ttft_limit_ms: Annotated[float, Field(gt=0)] | None = None
+    tpot_limit_ms: Annotated[float, Field(gt=0)] | None = None
 
     def plan(self) -> SweepPlan:
         """The sweep that these parameters describe. Raises ParameterError when they contradict each other."""

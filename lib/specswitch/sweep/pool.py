@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,7 @@ from specswitch.results.files import make_folder
 from specswitch.results.layout import SERVERS
 from specswitch.results.manifest import now
 from specswitch.results.store import RunStore
-from specswitch.sweep.grid import Hold, launch_config, server_name
+from specswitch.sweep.grid import Hold, launch_config, launch_configs, server_name
 
 # As `serving.launch.launch`: (config, log file, steps_dir=...) -> a running server.
 Launch = Callable[..., Any]
@@ -35,13 +36,22 @@ class ServerPool:
     """Running servers by what a live server cannot change. Use as a context manager.
 
     hold: `all` keeps every server (idle ones sleep), `one` closes the last before it starts another.
+    on_launch: told the name of each that is started. on_ready: gets each that is up, before it is used.
     """
 
-    def __init__(self, launch: Launch, store: RunStore, hold: Hold, on_launch: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        store: RunStore,
+        hold: Hold,
+        on_launch: Callable[[str], None],
+        on_ready: Callable[[Any, ServerConfig], None] = lambda _, __: None,
+    ) -> None:
         self._launch = launch
         self._store = store
         self._hold = hold
         self._on_launch = on_launch
+        self._on_ready = on_ready
         self._held: dict[str, Held] = {}
 
     def __enter__(self) -> Self:
@@ -49,6 +59,37 @@ class ServerPool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def start_together(self, points: Sequence[AnyPoint]) -> None:
+        """Start every server that these points need at the same time: on a GPU each takes a minute or more.
+
+        Raises as `server_for` for the first that failed; then no other goes on starting.
+        """
+        configs = [c for c in launch_configs(points) if c.canonical() not in self._held]
+        prepared = [self._prepare(config) for config in configs]
+        processes: list[Any] = []
+        failed = threading.Event()
+
+        def on_process(process: Any) -> None:
+            processes.append(process)
+            if failed.is_set():
+                process.stop()
+
+        def start(config: ServerConfig, name: str, log: Path) -> None:
+            self._held[config.canonical()] = self._start(config, name, log, on_process=on_process)
+
+        with ThreadPoolExecutor(max_workers=max(1, len(configs))) as threads:
+            starting = [threads.submit(start, c, *names) for c, names in zip(configs, prepared, strict=True)]
+            try:
+                for started in as_completed(starting):
+                    started.result()
+            except BaseException:
+                failed.set()
+                for process in processes:  # ends the wait of the other threads
+                    process.stop()
+                raise
+        for config in configs:
+            self._prove(config, self._held[config.canonical()])
 
     def server_for(self, point: AnyPoint) -> Held:
         """The server for this point; started now if it is not up.
@@ -60,7 +101,7 @@ class ServerPool:
         if key not in self._held:
             if self._hold == "one":
                 self.close()
-            self._held[key] = self._start(config)
+            self._held[key] = self._start(config, *self._prepare(config))
             self._prove(config, self._held[key])
         return self._held[key]
 
@@ -77,14 +118,23 @@ class ServerPool:
         for closed in closing:
             closed.result()
 
-    def _start(self, config: ServerConfig) -> Held:
+    def _prepare(self, config: ServerConfig) -> tuple[str, Path]:
+        """Name and log file of a server that is about to start."""
         name = self._free_name(server_name(config))
         log = self._store.folder / SERVERS / f"{name}.log"
-        steps_dir = log.with_suffix(".steps")
-        make_folder(steps_dir)
+        make_folder(log.with_suffix(".steps"))
         self._on_launch(name)
+        return name, log
+
+    def _start(self, config: ServerConfig, name: str, log: Path, **options: Any) -> Held:
+        steps_dir = log.with_suffix(".steps")
         try:
-            server = self._launch(config, log, steps_dir=steps_dir)
+            server = self._launch(config, log, steps_dir=steps_dir, **options)
+            try:
+                self._on_ready(server, config)
+            except BaseException:
+                server.close()
+                raise
         except BaseException:
             shutil.rmtree(steps_dir, ignore_errors=True)
             raise

@@ -22,6 +22,9 @@ from specswitch.serving.spec import spec_from_config
 from specswitch.sweep import grid
 from specswitch.sweep.prompting import prompts_of
 
+# A server with a rule is started with any, and told each point's own before the point.
+SET_PER_POINT = "(threshold and the rest of the rule: set per point)"
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -35,8 +38,10 @@ class Checked:
     def describe(self) -> str:
         """What would be done, in lines of text."""
         names = [grid.server_name(s) for s in self.servers]
+        notes = ["" if s.rule.threshold is None else f" {SET_PER_POINT}" for s in self.servers]
         commands = [
-            f"  {n}: {' '.join(shorten(redact(c)))}" for n, c in zip(names, self.commands, strict=True)
+            f"  {name}{note}: {' '.join(shorten(redact(command)))}"
+            for name, note, command in zip(names, notes, self.commands, strict=True)
         ]
         seconds = sum(point.load_s for point in self.points)
         return "\n".join(

@@ -28,9 +28,10 @@ from specswitch.results.store import RunStore, check_point, open_store
 from specswitch.serving.errors import PreflightError
 from specswitch.sweep.grid import launch_config
 from specswitch.sweep.measure import PointFailedError, SweepStoppedError
+from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.pool import Launch
 from specswitch.sweep.runner import alone_on, measure_here
-from specswitch.sweep.work import Done, Work
+from specswitch.sweep.work import Done, Executor, Work
 
 POLL_S = 0.2
 CANCEL_WAIT_S = 60.0
@@ -151,6 +152,11 @@ class RayExecutor:
         if most < server.tp:
             raise PreflightError(f"tp={server.tp}: no node of the Ray cluster has more than {most:g} GPUs")
         return {"num_gpus": server.tp}
+
+
+def executor_of(asked: RunParameters) -> Executor | None:
+    """The executor that the parameters name; None is this process. Raises PreflightError when Ray is absent."""
+    return RayExecutor() if asked.executor == "ray" else None
 
 
 def groups(points: Sequence[AnyPoint]) -> list[list[AnyPoint]]:

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from specswitch.config import Point, ServerConfig
 from specswitch.load.crossing_plan import AnyPlan, AnyPoint
 from specswitch.metrics.point import request_counts
 from specswitch.results import Run, read_run
@@ -26,12 +27,13 @@ from specswitch.results.provenance import git_state
 from specswitch.results.store import RunStore, open_store
 from specswitch.serving.errors import ServingError
 from specswitch.sweep import grid
-from specswitch.sweep.measure import Measured, PointFailedError, SweepStoppedError, measure
+from specswitch.sweep.measure import LiveServer, Measured, PointFailedError, SweepStoppedError, measure
 from specswitch.sweep.pool import Held, Launch, ServerPool
 from specswitch.sweep.precheck import precheck
 from specswitch.sweep.progress import OnProgress, Progress, ignore
 from specswitch.sweep.prompting import prompts_of
 from specswitch.sweep.row import point_row
+from specswitch.sweep.warm import warm_up
 from specswitch.sweep.work import Done, Executor, Work
 
 DEATH_KNOWN_S = 3.0
@@ -91,7 +93,15 @@ def measure_here(work: Work) -> Generator[Done, None, None]:
 
     Raises as `run_sweep`.
     """
-    with ServerPool(work.launch, work.store, work.hold, work.starting) as pool:
+
+    def ready(server: LiveServer, config: ServerConfig) -> None:
+        if config.device == "cuda":
+            used_by = [p for p in work.missing if grid.launch_config(p.server) == config]
+            warm_up(server, [p for p in used_by if isinstance(p, Point)])
+
+    with ServerPool(work.launch, work.store, work.hold, work.starting, ready) as pool:
+        if work.hold == "all" and work.request.plan.server.device == "cuda":
+            pool.start_together(work.missing)
         for point in work.missing:
             if work.stop.is_set():
                 raise SweepStoppedError(f"stopped before {point.point_id}")

@@ -34,7 +34,7 @@ def load_for(source: Source) -> Load:
     point = as_point(source.base, PanelState(path=source.path))
     workload = point.workload
     prompts = load_prompts(workload.dataset, Path(point.server.model), workload.prompt_tokens, workload.seed)
-    return BackgroundLoad(source.url, prompts, workload)
+    return BackgroundLoad(source.url, prompts, workload, api_key=source.api_key)
 
 
 class HeldLoad:

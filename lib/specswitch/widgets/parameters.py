@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import ValidationError
 
 from specswitch.config import Arm, NonNegative, Path_, Point, Rule, ServerConfig, Strict
-from specswitch.sweep.explain import explain
+from specswitch.explain import explain
 from specswitch.sweep.grid import launch_config, points
 from specswitch.sweep.parameters import ParameterError, SweepParameters
 

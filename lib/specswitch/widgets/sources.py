@@ -40,6 +40,11 @@ class Source(Protocol):
         """Base URL, once open."""
         ...
 
+    @property
+    def api_key(self) -> str | None:
+        """What its clients must send, if anything; once open."""
+        ...
+
     def open(self) -> None:
         """Return when the server serves. Raises ServingError, CancelledError, OSError."""
         ...
@@ -83,6 +88,11 @@ class Launched:
         """Base URL. RuntimeError before `open`."""
         return self._open_server().url
 
+    @property
+    def api_key(self) -> str | None:
+        """From SPECSWITCH_API_KEY at its start. RuntimeError before `open`."""
+        return self._open_server().api_key
+
     def open(self) -> None:
         """Start it and wait until it is ready and its draft has been right at least sometimes."""
         if self._cancelled.is_set():
@@ -100,11 +110,11 @@ class Launched:
 
     def state(self) -> dict[str, Any]:
         """The server's report now."""
-        return control.read_state(self.url, timeout_s=LOOK_TIMEOUT_S)
+        return control.read_state(self.url, api_key=self.api_key, timeout_s=LOOK_TIMEOUT_S)
 
     def set_rule(self, **changes: Any) -> dict[str, Any]:
         """As `control.set_rule`."""
-        return control.set_rule(self.url, timeout_s=LOOK_TIMEOUT_S, **changes)
+        return control.set_rule(self.url, api_key=self.api_key, timeout_s=LOOK_TIMEOUT_S, **changes)
 
     def raise_if_exited(self) -> None:
         """Raise ServerExitedError, with the end of the log, if the server has died."""
@@ -134,11 +144,11 @@ class Attached:
         self.base = base
         self.path: Kind = "none"
         self.words = f"Attaching to {self.url}"
-        self._api_key = os.environ.get("SPECSWITCH_API_KEY")
+        self.api_key = os.environ.get("SPECSWITCH_API_KEY") or None
 
     def open(self) -> None:
         """See that it answers and is one of ours, and take its parameters."""
-        info = control.server_info(self.url, api_key=self._api_key, timeout_s=LOOK_TIMEOUT_S)
+        info = control.server_info(self.url, api_key=self.api_key, timeout_s=LOOK_TIMEOUT_S)
         state = control.state_of(info, self.url)
         self.path = path_of(state)
         self.base = parameters_of(info, state, self.base)
@@ -148,11 +158,11 @@ class Attached:
 
     def state(self) -> dict[str, Any]:
         """The server's report now."""
-        return control.read_state(self.url, api_key=self._api_key, timeout_s=LOOK_TIMEOUT_S)
+        return control.read_state(self.url, api_key=self.api_key, timeout_s=LOOK_TIMEOUT_S)
 
     def set_rule(self, **changes: Any) -> dict[str, Any]:
         """As `control.set_rule`."""
-        return control.set_rule(self.url, api_key=self._api_key, timeout_s=LOOK_TIMEOUT_S, **changes)
+        return control.set_rule(self.url, api_key=self.api_key, timeout_s=LOOK_TIMEOUT_S, **changes)
 
     def raise_if_exited(self) -> None:
         """Never: its process is not ours to watch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 from engine.harness import Engine, in_process
+from specswitch.serving.port import free_port
 
 pytestmark = pytest.mark.engine
 
@@ -27,9 +27,7 @@ TOKENS = 40
 
 @contextmanager
 def server(pair: tuple[Path, Path], log: Path, ranks: int = 1) -> Iterator[tuple[str, psutil.Process]]:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()  # not any that the kernel gives: the engine adds 10,000 for a second one
     options = {
         "model-path": pair[0],
         "speculative-draft-model-path": pair[1],

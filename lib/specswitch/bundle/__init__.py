@@ -1,0 +1,1 @@
+"""What a GPU node without network needs, in one folder that can be carried there in chunks."""
