@@ -38,9 +38,7 @@ async def test_equal_outputs_and_beginnings_of_ended_ones_do_not_differ():
 
 @pytest.mark.parametrize(("gap", "kind"), [(0.05, "near-tie"), (1.5, "different")])
 async def test_a_parted_output_is_judged_by_the_gap(monkeypatch: pytest.MonkeyPatch, gap: float, kind: str):
-    monkeypatch.setattr(
-        identity, "score", lambda url, prompt, ids, timeout_s: ([-gap] * len(ids), [0.0] * len(ids))
-    )
+    monkeypatch.setattr(identity, "score", lambda url, prompt, ids, *_: ([-gap] * len(ids), [0.0] * len(ids)))
     async with serving(FakeServer(Behaviour())) as url:
         ids = await plain_ids(url)
         found = await differing_of(url, [kept(1, ids), kept(7, (*ids[:2], 9, *ids[3:])), kept(8, ids[:3])])

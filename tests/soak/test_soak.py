@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from specswitch.cli import main
 from specswitch.soak import identity
-from sweep.support import servers_left, use_fake_engines
+from sweep.support import gone, servers_left, use_fake_engines
 
 SHORT = ["--requests", "150", "--minutes", "1", "-p", "prompt_tokens", "16", "-p", "output_tokens", "16"]
 
@@ -77,14 +81,31 @@ def test_a_token_that_the_plain_server_would_not_say_fails(
         return [(-1, *ids[1:]) for ids in await asked(*args)]
 
     monkeypatch.setattr(identity, "_answers", other)
-    monkeypatch.setattr(
-        identity, "score", lambda url, prompt, ids, timeout_s: ([-2.0] * len(ids), [0.0] * len(ids))
-    )
+    monkeypatch.setattr(identity, "score", lambda url, prompt, ids, *_: ([-2.0] * len(ids), [0.0] * len(ids)))
     answer = soak(tmp_path / "s", *SHORT, "--path", "v2")
     assert answer.exit_code == 1, answer.output
     found = summary(tmp_path / "s")["paths"]["v2"]
     assert found["different"] == found["compared"] > 0
     assert "different from token 0, widest gap 2 nats" in answer.stdout
+
+
+def test_an_interrupt_ends_it_at_once_and_leaves_no_server(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        use_fake_engines(patch)
+        command = [sys.executable, "-m", "specswitch", "soak", "--path", "v2", "--out", str(tmp_path / "s")]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+            log = tmp_path / "s" / "v2.log"
+            while len(servers_left()) < 1 or not log.is_file():
+                assert process.poll() is None
+                time.sleep(0.1)
+            time.sleep(3)
+            pids = [server.pid for server in servers_left()]
+            process.send_signal(signal.SIGINT)
+            told = process.communicate(timeout=30)[1]
+            assert process.returncode == 1
+            assert "interrupted by SIGINT" in told
+    assert pids
+    assert all(gone(pid) for pid in pids)
 
 
 @pytest.mark.usefixtures("fake")
@@ -138,13 +159,13 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {}
     differing = identity.differing
 
-    def also_score(url: str, kept: Any, timeout_s: float) -> Any:
+    def also_score(url: str, kept: Any, timeout_s: float, **more: Any) -> Any:
         if not found:
             one = next(k for k in kept if k.complete and len(k.ids) >= 5)
             found["own"], found["best"] = identity.score(url, one.ask.input_ids, one.ids, timeout_s)
             wrong = [(one.ids[0] + 1) % 2048, *one.ids[1:]]
             found["wrong"] = identity.score(url, one.ask.input_ids, wrong, timeout_s)
-        return differing(url, kept, timeout_s)
+        return differing(url, kept, timeout_s, **more)
 
     monkeypatch.setattr(identity, "differing", also_score)
     return found

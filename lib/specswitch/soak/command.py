@@ -50,6 +50,7 @@ def soak_command(
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
+    from specswitch.serving.interrupt import signals_interrupt
     from specswitch.serving.launch import launch
     from specswitch.soak import identity, outcome
     from specswitch.soak.plan import DEFAULTS, make_plan
@@ -75,18 +76,22 @@ def soak_command(
     about = {**collect(parameters.device), "parameters": shorten(parameters.changed(), folder)}
     runs = []
     try:
-        for path in plan.servers:
-            click.echo(f"{path}: starting a server", err=True)
-            runs.append(soak_path(plan, path, folder / f"{path}.log", launch, _tell))
-            outcome.save(plan, runs, folder, about)
-        click.echo("starting a plain server to compare with", err=True)
-        with launch(plan.plain, folder / "plain.log") as plain:
-            for run in runs:
-                run.differing = identity.differing(
-                    plain.url, run.tally.kept, plan.request_timeout_s, api_key=plain.api_key
-                )
+        with signals_interrupt():
+            for path in plan.servers:
+                click.echo(f"{path}: starting a server", err=True)
+                runs.append(soak_path(plan, path, folder / f"{path}.log", launch, _tell))
+                outcome.save(plan, runs, folder, about)
+            click.echo("starting a plain server to compare with", err=True)
+            with launch(plan.plain, folder / "plain.log") as plain:
+                for run in runs:
+                    run.differing = identity.differing(
+                        plain.url, run.tally.kept, plan.request_timeout_s, api_key=plain.api_key
+                    )
     except (ServingError, identity.NoReferenceError) as problem:
         click.echo(f"error: {problem}", err=True)
+    except KeyboardInterrupt as stopped:
+        how = f"interrupted by {stopped.args[0]}" if stopped.args else "interrupted"
+        _end(1, f"{how}; {outcome.SUMMARY} holds the paths that were over by then, the logs are in {folder}")
     summary = outcome.save(plan, runs, folder, about)
     for run in runs:
         click.echo(outcome.describe(run))

@@ -16,7 +16,7 @@ from specswitch.sweep.parameters import SweepParameters
 from specswitch.sweep.precheck import precheck
 
 SpeculatingPath = Literal["v1", "v2"]
-# A pool that the load nearly fills: pages are evicted and used again all the time.
+# A small pool: the prefix cache fills it within seconds, then slots are evicted and used again all the time.
 DEFAULTS = {"prompt_tokens": 96, "output_tokens": 64, "max_total_tokens": 2560}
 STRICT = {
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",

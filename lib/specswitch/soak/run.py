@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -71,11 +72,12 @@ def soak_path(plan: SoakPlan, path: str, log: Path, launch: Launch, say: Say = l
         watch = Beside(
             lambda: samples.append(Sample(load.tally.over, resident_mib(server.pid))), lambda: SAMPLE_S
         )
+        look = _Look(server, load.tally, f"{path}: ", say, plan.requests)
         troubles: list[str] = []
         with watch, changes:
             try:
                 run_in_own_loop(
-                    lambda: _drive(load, plan, _Watch(server, load.tally, f"{path}: ", say, plan.requests))
+                    lambda: load.run(plan.requests, plan.seconds, look), on_interrupt=look.interrupted.set
                 )
             except ServingError as death:
                 troubles.append(str(death))
@@ -86,19 +88,22 @@ def soak_path(plan: SoakPlan, path: str, log: Path, launch: Launch, say: Say = l
     return run
 
 
-async def _drive(load: SoakLoad, plan: SoakPlan, watch: Callable[[], None]) -> None:
-    await load.run(plan.requests, plan.seconds, watch)
+class _InterruptedError(RuntimeError):
+    """Ends the load; the interrupt itself goes on beside it."""
 
 
-class _Watch:
+class _Look:
     """Called all the time: raises when the server has died, says now and then how far the load is."""
 
     def __init__(self, server: Any, tally: Tally, prefix: str, say: Say, requests: int) -> None:
         self._server, self._tally, self._prefix, self._say = server, tally, prefix, say
         self._requests = requests
         self._next_s = time.monotonic() + SAY_EVERY_S
+        self.interrupted = threading.Event()
 
     def __call__(self) -> None:
+        if self.interrupted.is_set():
+            raise _InterruptedError
         self._server.raise_if_exited()
         if time.monotonic() >= self._next_s:
             self._next_s += SAY_EVERY_S

@@ -24,6 +24,7 @@ from specswitch.sweep.batch import (
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.precheck import precheck
 from specswitch.sweep.progress import lines
+from specswitch.sweep.ray_executor import executor_of
 from specswitch.sweep.runner import run_sweep
 
 
@@ -50,6 +51,7 @@ def run_bare(parameters: RunParameters, stream: TextIO | None = None) -> Outcome
                 resume=parameters.resume,
                 hold=parameters.held(),
                 on_progress=tell,
+                executor=executor_of(parameters),
             )
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))

@@ -20,7 +20,7 @@ from specswitch.sweep.parameters import ParameterError, RunParameters
 
 P = TypeVar("P", bound=RunParameters)
 # Where and how it runs: not part of what was measured.
-NOT_STORED = ("out_dir", "resume", "hold", "progress", "measure")
+NOT_STORED = ("out_dir", "resume", "hold", "executor", "progress", "measure")
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 

@@ -18,6 +18,7 @@ from specswitch.sweep.given import stored_parameters
 from specswitch.sweep.grid import points
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.progress import bar, lines
+from specswitch.sweep.ray_executor import executor_of
 from specswitch.sweep.runner import run_sweep
 
 
@@ -44,6 +45,7 @@ def measure(asked: RunParameters, stop: threading.Event | None = None) -> Run:
             hold=hold,
             stop=stop,
             on_progress=telling_time_left(tell, left),
+            executor=executor_of(asked),
         )
 
 

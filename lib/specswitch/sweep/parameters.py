@@ -60,7 +60,8 @@ class RunParameters(Strict):
     makes a new one under `reports/`. `model`, `draft`: directories; None is the bundled pair, and `shape:NAME` as
     the model stands for both with random weights (see `models.shapes`). `arms`: labels,
     see `arms.FORM`. `hold`: `all` keeps one server per kind up at once, so that repeats interleave; `one`
-    starts one at a time; `auto` is all on the CPU where the memory allows it, one on CUDA. `cpu_threads`: of a
+    starts one at a time; `auto` is all on the CPU where the memory allows it, one on CUDA. `executor`: measure
+    from this process, or on the Ray cluster of this machine (RAY_ADDRESS). `cpu_threads`: of a
     CPU server's matrix work; the default leaves a second core to the tokenizer, HTTP and the client, and two
     threads on two cores wait for each other. `num_draft_tokens` None: num_steps + 1. `env`: `NAME=value`, for
     the servers. `simulated_accept_length`: the engine pretends that this many tokens are accepted per verify step,
@@ -101,6 +102,7 @@ class RunParameters(Strict):
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     ready_timeout_s: Seconds = 300.0
     hold: Literal["auto", "all", "one"] = "auto"
+    executor: Literal["local", "ray"] = "local"
     simulated_accept_length: Annotated[float, Field(gt=1)] | None = None
     synthetic: bool = False
     extra_args: list[str] = Field(default=[])
@@ -155,7 +157,7 @@ class RunParameters(Strict):
         """How many servers are up at once."""
         if self.hold != "auto":
             return self.hold
-        if self.device == "cuda":
+        if self.device == "cuda" or self.executor == "ray":
             return "one"
         servers = len(launch_configs(points(self.plan())))
         enough = psutil.virtual_memory().available >= servers * CPU_SERVER_BYTES

@@ -11,8 +11,8 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from specswitch.sweep.progress import OnProgress, Progress, ignore
 from specswitch.sweep.prompting import prompts_of
 from specswitch.sweep.row import point_row
 from specswitch.sweep.warm import warm_up
+from specswitch.sweep.work import Done, Executor, Work
 
 DEATH_KNOWN_S = 3.0
 
@@ -48,6 +49,7 @@ def run_sweep(
     stop: threading.Event | None = None,
     on_progress: OnProgress = ignore,
     launch: Launch | None = None,
+    executor: Executor | None = None,
 ) -> Run:
     """Measure every point of `plan` that `out_dir` does not have yet; returns the stored run.
 
@@ -58,6 +60,7 @@ def run_sweep(
         hold: `all` servers up at once, or `one` at a time.
         stop: ends the sweep within the current point, from any thread.
         launch: starts a server; `serving.launch.launch` unless a test says otherwise.
+        executor: where the points are measured; `measure_here` unless another one is given.
 
     Raises:
         ResultsError, PreflightError: bad input or folder; nothing was started.
@@ -67,34 +70,48 @@ def run_sweep(
     points = checked.points
     request = RunRequest(plan, points, parameters or {}, plan.server.synthetic or checked.prompts.synthetic)
     halt = stop or threading.Event()
-    with _alone_on(plan.server.device), open_store(out_dir, request, resume=resume) as store:
+    with alone_on(plan.server.device), open_store(out_dir, request, resume=resume) as store:
         missing = [p for p in points if p.point_id not in store.finished]
         done = len(points) - len(missing)
 
         def starting(name: str) -> None:
             on_progress(Progress("server", done, len(points), name))
 
-        def ready(server: LiveServer, config: ServerConfig) -> None:
-            if config.device == "cuda":
-                used_by = [p for p in missing if grid.launch_config(p.server) == config]
-                warm_up(server, [p for p in used_by if isinstance(p, Point)])
+        def beginning(point_id: str) -> None:
+            on_progress(Progress("point", done, len(points), point_id))
 
-        with ServerPool(launch or _default_launch(), store, hold, starting, ready) as pool:
-            if hold == "all" and plan.server.device == "cuda":
-                pool.start_together(missing)
-            for point in missing:
-                if halt.is_set():
-                    raise SweepStoppedError(f"stopped before {point.point_id}")
-                held = pool.server_for(point)
-                on_progress(Progress("point", done, len(points), point.point_id))
-                row = _measure_and_store(store, held, point, halt)
+        work = Work(request, missing, store, hold, launch or _default_launch(), halt, starting, beginning)
+        with closing((executor or measure_here)(work)) as measured:
+            for point_id, row in measured:
                 done += 1
-                on_progress(Progress("done", done, len(points), point.point_id, row))
+                on_progress(Progress("done", done, len(points), point_id, row))
     return read_run(out_dir)
 
 
+def measure_here(work: Work) -> Generator[Done, None, None]:
+    """Measure the points one after the other, from this process. The executor that needs no cluster.
+
+    Raises as `run_sweep`.
+    """
+
+    def ready(server: LiveServer, config: ServerConfig) -> None:
+        if config.device == "cuda":
+            used_by = [p for p in work.missing if grid.launch_config(p.server) == config]
+            warm_up(server, [p for p in used_by if isinstance(p, Point)])
+
+    with ServerPool(work.launch, work.store, work.hold, work.starting, ready) as pool:
+        if work.hold == "all" and work.request.plan.server.device == "cuda":
+            pool.start_together(work.missing)
+        for point in work.missing:
+            if work.stop.is_set():
+                raise SweepStoppedError(f"stopped before {point.point_id}")
+            held = pool.server_for(point)
+            work.beginning(point.point_id)
+            yield point.point_id, _measure_and_store(work.store, held, point, work.stop)
+
+
 @contextmanager
-def _alone_on(device: str) -> Iterator[None]:
+def alone_on(device: str) -> Iterator[None]:
     """On GPUs, one sweep at a time: two would fill the memory of both and measure each other."""
     if device != "cuda":
         yield
