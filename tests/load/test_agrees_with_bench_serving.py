@@ -109,7 +109,7 @@ def test_on_a_server_of_fixed_pace_they_differ_by_the_connection_only(
 
 
 @pytest.mark.engine
-def test_on_the_engine_both_durations_are_the_engines_own_to_one_percent(tmp_path: Path) -> None:
+def test_on_the_engine_no_difference_beyond_one_percent_is_seen(tmp_path: Path) -> None:
     task, data = task_of(prompts=32, concurrency=4)
     config = ServerConfig(
         model=str(TARGET), max_running_requests=8, env={"OMP_NUM_THREADS": "1"}, ready_timeout_s=600.0
@@ -120,9 +120,13 @@ def test_on_the_engine_both_durations_are_the_engines_own_to_one_percent(tmp_pat
         ours(server.url, task)
         mine, other = paired_runs(server.url, task, data, tmp_path, steps_dir)
     assert {s.tokens for s in (*mine, *other)} == {32 * OUTPUT_TOKENS}
-    # The same engine time lies in both, so how fast the machine is just now falls out of this ratio.
+    # The same engine time lies in both, so how fast the machine is just now falls out of this ratio. Seen on a busy
+    # machine: 1.007 [0.993, 1.022], where the speeds alone gave 1.013 [0.819, 1.252].
     held = ratio("tokens/s by the engine's time", shares_decoding(mine), shares_decoding(other))
-    assert held.mean == pytest.approx(1.0, abs=0.01)
+    assert abs(held.mean - 1) < 0.01 or held.low < 1 < held.high
+    assert held.high / held.low < 1.1, (
+        "an interval as wide as this one shows nothing: measure on a quieter machine"
+    )
     # Left alone, the machine hides differences of this size: no claim but that none is seen.
     speed = ratio("tokens/s", speeds(mine), speeds(other))
     first = ratio("TTFT", first_tokens(mine), first_tokens(other))
