@@ -19,9 +19,9 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 from tokenizers import Tokenizer
 
@@ -29,14 +29,13 @@ from load.bench_program import END
 from specswitch.load.client import GenerateClient, GenerateRequest
 from specswitch.load.own_loop import run_in_own_loop
 from specswitch.metrics.latency import ttft_ms
-from specswitch.metrics.records import RequestRecord
+from specswitch.metrics.records import RequestRecord, StepRecord
 from specswitch.metrics.throughput import whole_run_throughput
 from specswitch.serving import control
 
 PROGRAM = Path(__file__).with_name("bench_program.py")
 TIMEOUT_S = 120.0
 PAUSE_S = 1.0  # theirs, between warm-up and load
-INFO_CALLS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one client says of one run. `tokens`: in all; times in seconds, `duration_s` as it defines it."""
+    """What one client says of one run. `tokens`: in all; times in seconds, `duration_s` as it defines it.
+
+    `decode_s`: of the same run, by the engine; None where it was not asked.
+    """
 
     tok_s: float
     ttft_ms: float
     tokens: int
     duration_s: float
+    decode_s: float | None = None
 
 
 def prepare(texts: Sequence[str], model: Path, prompt_tokens: int, output_tokens: int, concurrency: int):
@@ -170,11 +173,13 @@ class Theirs:
         raise RuntimeError(f"bench_serving died: {''.join(said)[-3000:]}")
 
 
-def server_info_s(url: str) -> float:
-    """Median seconds of one `GET /server_info`, which is in their duration and not in ours."""
-    took = []
-    for _ in range(INFO_CALLS):
-        begun_s = time.monotonic()
-        control.server_info(url)
-        took.append(time.monotonic() - begun_s)
-    return median(took)
+def decode_s(steps: Sequence[StepRecord]) -> float:
+    """Seconds from the first to the last decode step of a load, by the engine's own log of one run.
+
+    The run begins with a warm-up request, which the pause divides from the load. Who measures the load cannot
+    change this time but by being slow to send; it is what a client's duration can be held against, however
+    fast the machine happens to be during the run.
+    """
+    gaps = [i for i, (a, b) in enumerate(pairwise(steps), start=1) if b.t_s - a.t_s > 0.9 * PAUSE_S]
+    load = steps[gaps[-1] if gaps else 0 :]
+    return load[-1].t_s - load[0].t_s

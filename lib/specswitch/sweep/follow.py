@@ -52,13 +52,13 @@ class _Watcher:
         self._servers = self._logs()
 
     def look(self, tell: OnProgress) -> None:
-        """Tell of every new server and point, oldest first."""
-        for log in sorted(self._logs() - self._servers):
-            self._servers.add(log)
-            tell(Progress("server", len(self._points), self._total, log.stem))
+        """Tell of every new point and server. A server takes longer than a look, so both at once mean: in turn."""
         for point in sorted(self._finished() - self._points, key=_age):
             self._points.add(point)
             tell(Progress("done", len(self._points), self._total, point.parent.name, _row(point)))
+        for log in sorted(self._logs() - self._servers):
+            self._servers.add(log)
+            tell(Progress("server", len(self._points), self._total, log.stem))
 
     def _finished(self) -> set[Path]:
         found = (self._folder / POINTS).glob(f"*/{POINT}")
