@@ -65,6 +65,7 @@ def test_the_manifest_says_what_is_in_there_and_what_is_not(bundle: Path) -> Non
     assert cut == {
         "sglang-kernel": ["sgl_kernel/flash_ops.abi3.so", "sgl_kernel/sm100/common_ops.abi3.so"],
     }
+    assert manifest["node_must_have"] == {}
     assert (manifest["python"], manifest["platform"], manifest["kernels"]) == (PYTHON, PLATFORM, "sm90")
     assert list(manifest["models"].values()) == [2, 2_500_000]
 
