@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from importlib.resources import files as package_files
@@ -69,9 +70,8 @@ def _collect(plan: Plan, work: Path, tell: Callable[[str], None]) -> dict[str, A
     listed = [_repacked(source, work / "wheels", plan) for source in sources]
     needed = unmet(sources, plan.selection.held, plan.present, plan.target)
     if needed:
-        tell(
-            f"the node must have {len(needed)} more (see node_must_have in the manifest): {', '.join(needed)}"
-        )
+        names = sorted({re.split(r"[<>=!~]", requirement)[0] for requirement in needed})
+        tell(f"the node must have (versions: node_must_have in manifest.json): {', '.join(names)}")
     left_out = [
         {"name": pin.name, "version": str(pin.version), "why": why}
         for pin, why in sorted(plan.selection.left_out.items())

@@ -94,13 +94,13 @@ def check_node(manifest: dict, target: Path) -> None:
 
 
 def lacking_here(manifest: dict) -> list[str]:
-    """Of the requirements that the node was to have, those whose package is not there; versions are not compared."""
+    """The packages that the node was to have and has not, sorted; versions are not compared."""
     lacking = []
-    for requirement in manifest["node_must_have"]:
+    for name in sorted({re.split(r"[<>=!~]", requirement)[0] for requirement in manifest["node_must_have"]}):
         try:
-            version(re.split(r"[<>=!~]", requirement)[0])
+            version(name)
         except PackageNotFoundError:
-            lacking.append(requirement)
+            lacking.append(name)
     return lacking
 
 
