@@ -42,4 +42,7 @@ def test_requirements_of_other_platforms_and_of_extras_do_not_count(tmp_path: Pa
 
 def test_the_installer_names_what_this_python_lacks() -> None:
     needed = ("pytest>=1", "no-such-package!=2,>=1", "no-such-package", "neither~=1.0")
-    assert lacking_here({"node_must_have": dict.fromkeys(needed, ["x"])}) == ["neither", "no-such-package"]
+    assert lacking_here({"node_must_have": {need: ["x"] for need in needed}}) == [
+        "neither",
+        "no-such-package",
+    ]
