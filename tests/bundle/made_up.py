@@ -30,13 +30,21 @@ KERNEL_FILES = {
 
 
 def make_wheel(
-    folder: Path, name: str, version: str, files: dict[str, bytes] | None = None, tag: str = "py3-none-any"
+    folder: Path,
+    name: str,
+    version: str,
+    files: dict[str, bytes] | None = None,
+    tag: str = "py3-none-any",
+    needs: tuple[str, ...] = (),
 ) -> Path:
     """A wheel with a right RECORD; without `files` it holds one module that says its version."""
     stem = name.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
     content = dict(files or {f"{stem}/__init__.py": f"VERSION = {version!r}\n".encode()})
-    content[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    requires = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    content[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}".encode()
+    )
     content[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: {tag}\n".encode()
     )

@@ -65,8 +65,23 @@ def test_the_manifest_says_what_is_in_there_and_what_is_not(bundle: Path) -> Non
     assert cut == {
         "sglang-kernel": ["sgl_kernel/flash_ops.abi3.so", "sgl_kernel/sm100/common_ops.abi3.so"],
     }
+    assert manifest["node_must_have"] == {}
     assert (manifest["python"], manifest["platform"], manifest["kernels"]) == (PYTHON, PLATFORM, "sm90")
     assert list(manifest["models"].values()) == [2, 2_500_000]
+
+
+def test_what_the_node_must_have_is_told_and_its_lack_noted_on_the_node(tmp_path: Path) -> None:
+    asked = request(tmp_path, without=("torch",))
+    make_wheel(
+        asked.wheels or tmp_path, "first", "1.0", needs=("torch==2.11.0", "second_one", "not-here-9>1")
+    )
+    told: list[str] = []
+    manifest = build.make(plan(asked), told.append)
+    assert manifest["node_must_have"] == {"not-here-9>1": ["first"], "torch==2.11.0": ["first"]}
+    assert any(line.endswith("in manifest.json): not-here-9, torch") for line in told)
+    done = run_install(asked.out, tmp_path / "sw")
+    assert done.returncode == 0, done.stderr
+    assert "need what this Python has not: not-here-9" in done.stdout
 
 
 def test_chunks_are_no_larger_than_asked_and_make_one_stream(bundle: Path) -> None:

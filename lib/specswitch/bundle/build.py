@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from importlib.resources import files as package_files
@@ -14,6 +15,7 @@ from packaging.utils import parse_wheel_filename
 from specswitch import __version__
 from specswitch.bundle import kernels, project
 from specswitch.bundle.installer import MANIFEST, SUMS
+from specswitch.bundle.needs import unmet
 from specswitch.bundle.repack import repack, sha256
 from specswitch.bundle.request import MEGABYTE, Plan
 from specswitch.bundle.stream import Stream, write_stream
@@ -66,6 +68,10 @@ def _collect(plan: Plan, work: Path, tell: Callable[[str], None]) -> dict[str, A
     sources.append(project.build_wheel(plan.root, work / "fetched"))
     tell(f"repacking {len(sources)} wheels")
     listed = [_repacked(source, work / "wheels", plan) for source in sources]
+    needed = unmet(sources, plan.selection.held, plan.present, plan.target)
+    if needed:
+        names = sorted({re.split(r"[<>=!~]", requirement)[0] for requirement in needed})
+        tell(f"the node must have (versions: node_must_have in manifest.json): {', '.join(names)}")
     left_out = [
         {"name": pin.name, "version": str(pin.version), "why": why}
         for pin, why in sorted(plan.selection.left_out.items())
@@ -80,6 +86,7 @@ def _collect(plan: Plan, work: Path, tell: Callable[[str], None]) -> dict[str, A
         "kernels": plan.request.kernels,
         "wheels": sorted(listed, key=lambda wheel: wheel["name"]),
         "left_out": left_out,
+        "node_must_have": needed,
         "models": {name: path.stat().st_size for name, path in sorted(plan.model_files.items())},
     }
 

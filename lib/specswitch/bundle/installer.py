@@ -13,10 +13,12 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SUMS = "SHA256SUMS"
@@ -89,6 +91,17 @@ def check_node(manifest: dict, target: Path) -> None:
             f"{parent} has {free >> 20} MiB free, installing takes up to {needed >> 20}: free some, or choose "
             "another target"
         )
+
+
+def lacking_here(manifest: dict) -> list[str]:
+    """The packages that the node was to have and has not, sorted; versions are not compared."""
+    lacking = []
+    for name in sorted({re.split(r"[<>=!~]", requirement)[0] for requirement in manifest["node_must_have"]}):
+        try:
+            version(name)
+        except PackageNotFoundError:
+            lacking.append(name)
+    return lacking
 
 
 def installed(target: Path, manifest: dict) -> bool:
@@ -201,6 +214,8 @@ def main(arguments: list[str]) -> int:
     except OSError as problem:
         sys.stderr.write(f"error: {target} could not be installed: {problem}\n")
         return 1
+    if lacking := lacking_here(json.loads((target / MANIFEST).read_text(encoding="utf-8"))):
+        _say(f"note: packages of this bundle need what this Python has not: {', '.join(lacking)}")
     site = target / "site"
     _say(f"installed. Use it with\n\nexport PYTHONPATH={_quoted(site)} PATH={_quoted(site / 'bin')}:$PATH")
     _say("\nand try\n\nspecswitch doctor -- --model-path MODEL --speculative-algorithm EAGLE3 ...")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from packaging.utils import NormalizedName
+
 from specswitch.bundle.errors import BundleError
 from specswitch.bundle.kernels import Cut, parse_cut
-from specswitch.bundle.present import read_present
+from specswitch.bundle.present import Present, read_present
 from specswitch.bundle.project import checkout
 from specswitch.bundle.selection import Selection, lock_path, read_lock, select
 from specswitch.bundle.target import PLATFORM, Target
@@ -42,11 +45,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """A request that can be carried out. model_files: name in the bundle -> file."""
+    """A request that can be carried out. present: the node's packages. model_files: name in the bundle -> file."""
 
     request: Request
     target: Target
     selection: Selection
+    present: Mapping[NormalizedName, Present]
     cut: Cut | None
     root: Path
     model_files: dict[str, Path] = field(default_factory=dict)
@@ -69,7 +73,7 @@ def plan(request: Request) -> Plan:
         if not request.wheels.is_dir():
             raise BundleError(f"wheels={str(request.wheels)!r} is no folder: give one that holds the wheels")
         pick(request.wheels, selection.wanted, target)
-    return Plan(request, target, selection, cut, root, _model_files(request.models))
+    return Plan(request, target, selection, present, cut, root, _model_files(request.models))
 
 
 def _check_out(out: Path) -> None:

@@ -16,6 +16,8 @@ from specswitch.bundle.present import Present, reason_to_leave_out
 from specswitch.bundle.target import Target
 from specswitch.config import project_root
 
+ASKED_FOR = "asked for"
+
 
 @dataclass(frozen=True, order=True)
 class Pin:
@@ -34,6 +36,12 @@ class Selection:
 
     wanted: tuple[Pin, ...]
     left_out: Mapping[Pin, str]
+
+    @property
+    def held(self) -> frozenset[NormalizedName]:
+        """Names that are in the bundle, or left out because the node has them."""
+        on_node = {pin.name for pin, why in self.left_out.items() if why != ASKED_FOR}
+        return frozenset(on_node | {pin.name for pin in self.wanted})
 
 
 def lock_path(lock: str) -> Path:
@@ -88,7 +96,7 @@ def select(
         raise BundleError(f"without={name!r}: the lock has no such package: {cure}")
     left_out = {}
     for pin in pins:
-        reason = "asked for" if pin.name in unwanted else reason_to_leave_out(pin.name, pin.version, present)
+        reason = ASKED_FOR if pin.name in unwanted else reason_to_leave_out(pin.name, pin.version, present)
         if reason is not None:
             left_out[pin] = reason
     return Selection(tuple(pin for pin in pins if pin not in left_out), left_out)
