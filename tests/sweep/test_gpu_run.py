@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,8 +27,9 @@ ARMS = ["none", "always-v2", "dynamic-v2-t1", "off-v2"]
 
 
 @pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One GPU, as far as the launcher can see."""
+def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One GPU, as far as the launcher can see, and nobody else on this machine who measures on one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("tmp")))
     monkeypatch.setattr(gpus, "list_gpus", lambda: [gpus.Gpu(0, "made up", 100_000, 90_000)])
 
 

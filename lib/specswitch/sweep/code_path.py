@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, ValidationError
 
 from specswitch.config import NonNegative, Rule, Strict
+from specswitch.explain import explain
 from specswitch.models import pair
 from specswitch.serving import wrong_file
 from specswitch.serving.argv import rule_flags
 from specswitch.serving.code_path import EAGLE3, Compared, Foretold, environment, foretell, prove
 from specswitch.serving.errors import PreflightError
 from specswitch.serving.flags import parse_flags
-from specswitch.explain import explain
 from specswitch.sweep.namespace import plain_values
 from specswitch.sweep.parameters import ParameterError
 
