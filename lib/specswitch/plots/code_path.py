@@ -18,7 +18,7 @@ from specswitch.serving.path_tree import NODES, Question, Worker, following, way
 
 WORDS = Words(
     "code-path",
-    "Which worker do these flags take?",
+    "The way of these flags",
     "The engine's questions from top to bottom, as its own code decides them, and the plugin's one about a rule. "
     "Coloured: the way of these flags, with the reason for each answer. On the right, what the scheduler will hold, "
     "and the engine's file that its steps are made by; a change anywhere else does nothing.",
@@ -182,18 +182,16 @@ def _arrow(edge: tuple[str, bool], colour: str | None) -> Drawn:
 def _corners(key: str, yes: bool) -> list[tuple[float, float]]:
     """The corners of an arrow: down to the next question, else out of the right side and to the box's left."""
     start, end = BOXES[key], BOXES[following(key, yes)]
+    bottom = (start.x, start.y + start.height / 2)
     if end.x == start.x:
-        return [(start.x, start.y + start.height / 2), (end.x, end.y - end.height / 2)]
+        return [bottom, (end.x, end.y - end.height / 2)]
     if key == "spec_v2" and yes:
-        return [(start.x, start.y + start.height / 2), (start.x, end.y), (end.left, end.y)]
-    if key.startswith("rule"):
-        level = start.y + (18 if yes else -18)
-        middle = (start.right + end.left) / 2
-        return [(start.right, level), (middle, level), (middle, end.y), (end.left, end.y)]
-    if start.y == end.y:
-        return [(start.right, start.y), (end.left, end.y)]
-    middle = (start.right + end.left) / 2
-    return [(start.right, start.y), (middle, start.y), (middle, end.y), (end.left, end.y)]
+        return [bottom, (start.x, end.y), (end.left, end.y)]
+    level = start.y + (18 if yes else -18) if key.startswith("rule") else start.y
+    if level == end.y:
+        return [(start.right, level), (end.left, level)]
+    bend = end.left - 17  # beyond the word at the start
+    return [(start.right, level), (bend, level), (bend, end.y), (end.left, end.y)]
 
 
 def _hover(decision: PathDecision, taken: Sequence[str]) -> go.Scatter:
