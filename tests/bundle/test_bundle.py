@@ -130,6 +130,7 @@ def test_installed_packages_entry_points_and_project_work_from_the_target(tmp_pa
     assert (site / "specswitch/models/data/tiny-target/model.safetensors").is_file()
     assert (target / "models/tiny model/model.safetensors").read_bytes() == (tmp_path / "blob").read_bytes()
     assert {p.name for p in (target / "notebooks").iterdir()} >= {"01-sweep.ipynb", "04-live.ipynb"}
+    assert (target / "notebooks" / "plans" / "gpu-8b-v2.yaml").is_file()
     assert sorted(p.name for p in target.iterdir()) == [
         "manifest.json",
         "models",

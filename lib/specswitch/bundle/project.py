@@ -58,7 +58,8 @@ def build_wheel(root: Path, folder: Path) -> Path:
 def loose_files(root: Path) -> dict[str, Path]:
     """What is not in the wheel and lies beside it on the node: name there -> file here.
 
-    With `pyproject.toml` the unpacked bundle is a project root like a checkout, notebooks included.
+    With `pyproject.toml` the unpacked bundle is a project root like a checkout, notebooks and plans included.
     """
-    notebooks = sorted((root / "notebooks").glob("*.ipynb"))
-    return {"pyproject.toml": root / "pyproject.toml", **{f"notebooks/{p.name}": p for p in notebooks}}
+    home = root / "notebooks"
+    beside = [*sorted(home.glob("*.ipynb")), *sorted(home.glob("plans/*.yaml"))]
+    return {"pyproject.toml": root / "pyproject.toml", **{str(p.relative_to(root)): p for p in beside}}
