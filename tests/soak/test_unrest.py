@@ -40,3 +40,9 @@ def test_rules_are_possible_and_reach_every_kind(threshold: int):
     assert {rule["sync"] for rule in drawn} == set(SYNC_RULES)
     assert {0, None, threshold} < {rule["threshold"] for rule in drawn}
     assert any(rule["enable_threshold"] for rule in drawn)
+
+
+def test_never_and_always_do_not_last():
+    rules = Rules(4, seed=1)
+    pauses = [(bool(rules.draw()["threshold"]), rules.pause_s()) for _ in range(200)]
+    assert max(pause for crossed, pause in pauses if not crossed) < 2 <= min(p for c, p in pauses if c)

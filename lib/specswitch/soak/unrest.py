@@ -7,6 +7,7 @@ from typing import Any
 
 PHASE_S = (0.3, 2.0)
 RULE_S = (2.0, 8.0)
+ONE_MODE_S = (0.3, 1.5)  # under never or always, where nothing crosses
 
 
 class Tide:
@@ -39,15 +40,17 @@ class Rules:
     def __init__(self, threshold: int, seed: int) -> None:
         self._rng = random.Random(f"rules/{seed}")
         self._threshold = threshold
+        self._crossed = True
 
     def pause_s(self) -> float:
         """Seconds until the next change."""
-        return self._rng.uniform(*RULE_S)
+        return self._rng.uniform(*(RULE_S if self._crossed else ONE_MODE_S))
 
     def draw(self) -> dict[str, Any]:
         """The next rule: mostly a threshold near the given one; now and then never, or always, speculate."""
         rng, near = self._rng, self._threshold
         threshold = rng.choice((near, near, near, max(1, near - 2), near + 2, 0, None))
+        self._crossed = bool(threshold)
         enable = rng.randint(1, threshold) if threshold and rng.random() < 0.3 else None
         return {
             "threshold": threshold,
