@@ -53,11 +53,13 @@ def test_the_proof_shows_differences_and_ranks_apart() -> None:
         Compared("path", "v2", ("v2", "v2"), True),
         Compared("worker_class", "EAGLEWorkerV2", ("EAGLEWorkerV2", "EAGLEWorker"), False),
         Compared("plain_steps", None, (0, 0), None),
+        Compared("spec_v2_env", None, (None, "0"), False),
     ]
-    _, path, worker, steps = rows(words.proof(found))
+    _, path, worker, steps, variable = rows(words.proof(found))
     assert path == ["path", "v2", "v2", "as foretold"]
     assert worker[2:] == ["rank 0: EAGLEWorkerV2; rank 1: EAGLEWorker", "differs"]
     assert steps == ["plain steps made", "–", "0", "–"]
+    assert variable == ["SGLANG_ENABLE_SPEC_V2", "unset", "rank 0: unset; rank 1: 0", "differs"]
     assert "no server was started" in words.proof("live = False: no server was started.")
 
 

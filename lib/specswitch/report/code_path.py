@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from specswitch.report.html import MISSING, Cell, Column, paragraph, table
@@ -65,7 +66,7 @@ def proof(found: Sequence[Compared] | str) -> str:
     columns = [Column(c) for c in ("Property", "Foretold", "The running server", "")]
     rows = [
         [Cell(_PROPERTIES.get(r.what, r.what)), _value(r.foretold), _reported(r.reported), _verdict(r.agrees)]
-        for r in found
+        for r in map(_variable_in_words, found)
     ]
     return table(columns, rows, "proof")
 
@@ -112,6 +113,14 @@ def _deciding(decision: PathDecision) -> str:
 
 def _words(value: Any, absent: str = "none") -> str:
     return absent if value is None else str(value)
+
+
+def _variable_in_words(row: Compared) -> Compared:
+    """The row itself, but a variable that is not set is `unset`, which says more than a dash."""
+    if row.what != "spec_v2_env":
+        return row
+    reported = tuple(_words(value, "unset") for value in row.reported)
+    return replace(row, foretold=_words(row.foretold, "unset"), reported=reported)
 
 
 def _value(value: Any) -> Cell:
