@@ -3,7 +3,8 @@
 A task is all points that share a server and a repeat, so that the server starts once; it owns the GPUs that the
 server needs (on the CPU: a whole node, as two loads on one node would measure each other). It runs the ordinary
 runner into a folder of its own and sends each finished point back; only the driver writes the run folder. Nodes
-should be alike, have this package installed, and find the models under the same path.
+should be alike, have this package installed, find the models under the same path, and have SPECSWITCH_API_KEY set
+if the driver has.
 """
 
 from __future__ import annotations
