@@ -10,8 +10,10 @@ for other requests through the prefix cache.
 - `eager`: the same with catching up after every plain step.
 - `stale`: nothing; the control that shows what the others save.
 
-A request carries one integer, `req.specswitch_draft_len`: how many of its positions have draft KV, or None
-when all committed ones have. The tokens pending are exactly the positions from there to its length.
+A request carries one integer, `req.specswitch_draft_len`: the position from which catching up has to begin, or
+None when nothing is pending. The tokens pending are exactly the positions from there to its length. All of them
+lack draft KV, but for the last position of a prompt that was prefilled off: its K and V are there, its draft state
+is not (`req.specswitch_prompt_len` tells).
 """
 
 from __future__ import annotations
@@ -33,11 +35,18 @@ logger = logging.getLogger(__name__)
 
 PLACEHOLDERS = "specswitch_placeholders"  # attribute of a worker
 DRAFT_LEN = "specswitch_draft_len"
+PROMPT_LEN = "specswitch_prompt_len"
 
 
 def draft_len(req: Any) -> int | None:
-    """Positions of `req` that have draft KV; None = all committed ones."""
+    """Position of `req` from which the draft has to catch up; None = nowhere."""
     return getattr(req, DRAFT_LEN, None)
+
+
+def rows_of(req: Any) -> int | None:
+    """Positions of `req` that have draft KV; None = all committed ones."""
+    start = draft_len(req)
+    return None if start is None else max(start, getattr(req, PROMPT_LEN, 0))
 
 
 @dataclass(slots=True)
@@ -108,6 +117,24 @@ class DraftSync:
         """Prefill has written the draft KV of these requests completely."""
         for req in reqs:
             setattr(req, DRAFT_LEN, None)
+
+    def owe_last_position(
+        self,
+        reqs: list[Any],
+        last: list[int],
+        slots: torch.Tensor,
+        positions: torch.Tensor,
+        hidden: torch.Tensor,
+        next_tokens: torch.Tensor,
+    ) -> None:
+        """Prefill has written draft KV up to `last` [b] and no draft state: catching up begins there.
+
+        The other arguments are those of `remember`.
+        """
+        self.forget(reqs)
+        self.remember(reqs, last, slots, positions, hidden, next_tokens)
+        for req, n in zip(reqs, last, strict=True):
+            setattr(req, PROMPT_LEN, n + 1)
 
     def leave_out_finished(self, reqs: list[Any], lens: list[int]) -> None:
         """Requests that ended in a step without draft extend have draft KV up to `lens`, their lengths before it."""

@@ -105,8 +105,8 @@ def _check_pending(scheduler: Any, req: Any) -> None:
     if start is None:
         return
     _require(
-        len(req.origin_input_ids) <= start <= req.kv_committed_len,
-        "draft_len_within_output",
+        len(req.origin_input_ids) - 1 <= start <= req.kv_committed_len,
+        "catching_up_begins_at_the_prompts_end_or_later",
         f"{req.rid}: draft_len {start}, prompt {len(req.origin_input_ids)}, committed {req.kv_committed_len}",
     )
     # With a grammar a result is processed before the step that was prepared meanwhile is launched and catches up.

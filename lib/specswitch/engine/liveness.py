@@ -44,6 +44,8 @@ def report(scheduler: Any) -> dict[str, Any]:
         "sync": worker.sync.rule if dynamic else None,
         "lazy_window": worker.sync.window if dynamic else None,
         "buffer_bytes": worker.sync.buffer_bytes if dynamic else None,
+        "prompt_rows_only": worker.prompt_rows is not None if dynamic else None,
+        "prompt_rows_forwards": worker.prompt_rows.forwards if dynamic and worker.prompt_rows else None,
         "draft_extend_forwards": worker.sync.extend_forwards if dynamic else None,
         "mode": worker.switch.mode.value if dynamic else None,
         "switches": worker.switch.switches if dynamic else None,

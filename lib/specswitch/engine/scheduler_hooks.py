@@ -18,7 +18,7 @@ from sglang.srt.managers.io_struct import SetInternalStateReqOutput
 
 from specswitch.engine import control, liveness, switch_args
 from specswitch.engine.counters import Counters, StepInfo
-from specswitch.engine.draft_sync import draft_len
+from specswitch.engine.draft_sync import rows_of
 from specswitch.engine.invariants import check_batch
 from specswitch.engine.policy import Mode, Rule, RuleError
 from specswitch.engine.prometheus import Exporter
@@ -147,7 +147,7 @@ def commit_len(length: int, req: Any) -> int:
 
     They then count as over-allocated and are freed with those.
     """
-    valid = draft_len(req)
+    valid = rows_of(req)
     return length if valid is None else min(length, valid)
 
 

@@ -93,8 +93,13 @@ USED = (
             "capture_hidden_mode",
             "is_extend_in_batch",
             "reqs",
+            "input_embeds",
+            "replace_embeds",
+            "global_num_tokens",
+            "spec_algorithm",
         ),
     ),
+    Name(f"{BATCH}.ScheduleBatch", fields=("prefix_lens", "extend_lens", "return_hidden_states")),
     Name(
         "sglang.srt.managers.utils.GenerationBatchResult",
         fields=(
@@ -110,6 +115,23 @@ USED = (
     Name("sglang.srt.managers.io_struct.SetInternalStateReqOutput", fields=("updated", "server_args")),
     Name(f"{SCHED}.is_fully_idle", ("self",)),
     Name(f"{FORWARD}.ForwardBatch.init_new", ("batch", "model_runner")),
+    Name(
+        f"{FORWARD}.ForwardBatch",
+        fields=(
+            "batch_size",
+            "positions",
+            "extend_prefix_lens_cpu",
+            "extend_seq_lens_cpu",
+            "req_to_token_pool",
+            "token_to_kv_pool",
+            "attn_backend",
+        ),
+    ),
+    Name(
+        "sglang.srt.mem_cache.memory_pool.MHATokenToKVPool.set_kv_buffer",
+        ("self", "layer", "loc", "cache_k", "cache_v", "k_scale", "v_scale"),
+    ),
+    Name("sglang.srt.layers.radix_attention.RadixAttention"),
     Name(f"{FORWARD}.CaptureHiddenMode.FULL"),
     Name(f"{FORWARD}.CaptureHiddenMode.LAST"),
     Name(f"{FORWARD}.ForwardMode.EXTEND"),
@@ -144,6 +166,7 @@ USED = (
     Name(f"{EAGLE}.EagleDraftExtendInput.dtype_for", ("worker",)),
     Name("sglang.srt.speculative.eagle_worker.EAGLEWorker.forward_batch_generation", ("self", "batch")),
     Name("sglang.srt.speculative.eagle_worker.EAGLEWorker._draft_preprocess_idle", ("self", "batch")),
+    Name("sglang.srt.speculative.eagle_worker.EAGLEWorker.forward_target_extend", ("self", "batch")),
     Name(
         "sglang.srt.speculative.eagle_worker_v2.EAGLEWorkerV2.forward_batch_generation",
         ("self", "model_worker_batch"),

@@ -1,8 +1,8 @@
 """The two dynamic workers: the engine's own classes with one decision in front of the decode step.
 
 `dynamic_class(stock)` returns a subclass of whatever class the engine chose, so the class name in the
-liveness report still says which path runs. Prefill, idle batches and speculative steps go to the stock code
-untouched; the switch stands only before a decode batch.
+liveness report still says which path runs. Idle batches, speculative steps and the prefills between them go to the
+stock code untouched; the switch stands before a decode batch, and a prefill while off spares the draft.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_sync import DraftSync, merge_state
 from specswitch.engine.invariants import check_nothing_pending
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
+from specswitch.engine.plain_prefill import plain_prefill_v1, plain_prefill_v2
 from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
 from specswitch.engine.plain_step_v2 import plain_step_v2
 from specswitch.engine.policy import Mode, Switch
+from specswitch.engine.prompt_rows import PromptRows, why_not
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class DynamicWorkerMixin:
     switch: Switch
     sync: DraftSync
     plain_runtime: PlainRuntime
+    prompt_rows: PromptRows | None
 
     def init_switch(
         self, server_args: Any, draft_worker: Any, draft_runner: Any, rank: int, path: str
@@ -72,6 +75,12 @@ class DynamicWorkerMixin:
             rule=rule,
             context=lambda: _draft_context(draft_worker, draft_runner),
         )
+        reason = why_not(draft_runner, server_args)
+        self.prompt_rows = None if reason else PromptRows(draft_runner, self.sync.context)
+        logger.info(
+            "Draft KV of prompts while off: %s",
+            f"whole draft forward ({reason})" if reason else "K and V only",
+        )
         logger.info(
             "Dynamic speculation disable enabled: threshold=%s path=%s sync=%s tp_rank=%d "
             "(enable_threshold=%s dwell=%d ranges=%s lazy_window=%d buffer=%.1f MB)",
@@ -95,6 +104,15 @@ class DynamicWorkerMixin:
         mode, switched = self.switch.step(batch_size)
         return StepInfo(mode=mode, switched=switched)
 
+    def rows_only(self, batch: Any) -> PromptRows | None:
+        """What writes the draft KV of this prefill, if the draft's whole forward can be spared; else None."""
+        off = self.switch.mode is Mode.PLAIN and self.sync.rule == "lazy"
+        return (
+            self.prompt_rows
+            if off and self.prompt_rows is not None and self.prompt_rows.takes(batch)
+            else None
+        )
+
 
 def _draft_context(draft_worker: Any, draft_runner: Any) -> contextlib.AbstractContextManager:
     stack = contextlib.ExitStack()
@@ -117,8 +135,10 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
         self.init_switch(server_args, self, self.draft_model_runner, tp_rank, "v1")
 
     def forward_batch_generation(self, batch: Any) -> GenerationBatchResult:
-        """Prefill and idle: stock. Decode: the policy chooses the shape."""
+        """Prefill: the draft spared while off. Idle: stock. Decode: the policy chooses the shape."""
         if not batch.forward_mode.is_decode() or batch.is_extend_in_batch:
+            if rows := self.rows_only(batch):
+                return plain_prefill_v1(self, batch, rows, self.sync)
             self.sync.forget(batch.reqs)
             return super().forward_batch_generation(batch)
         info = self.decide(len(batch.reqs))
@@ -149,13 +169,15 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         self.init_switch(server_args, self.draft_worker, self.draft_worker.draft_runner, tp_rank, "v2")
 
     def forward_batch_generation(self, model_worker_batch: Any) -> GenerationBatchResult:
-        """Prefill and idle: stock. Decode: the policy chooses the shape."""
+        """Prefill: the draft spared while off. Idle: stock. Decode: the policy chooses the shape."""
         batch = model_worker_batch
         lens = batch.seq_lens_cpu.tolist()
         if not batch.forward_mode.is_decode() or batch.is_extend_in_batch:
-            self.sync.forget(batch.reqs)
             stops.follow(batch.reqs)
             note_lens(batch.reqs, lens)
+            if rows := self.rows_only(batch):
+                return plain_prefill_v2(self, batch, rows, self.sync)
+            self.sync.forget(batch.reqs)
             return super().forward_batch_generation(batch)
         info = self.decide(len(lens))
         pending = self.sync.pending_rows(batch.reqs)

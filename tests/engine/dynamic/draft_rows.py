@@ -32,11 +32,11 @@ def rows(engine: Engine, rid: str) -> np.ndarray:
 
     Complete are all positions but that of the newest token, and of those only the synced ones.
     """
-    from specswitch.engine.draft_sync import draft_len
+    from specswitch.engine.draft_sync import rows_of
 
     req = engine.requests[rid]
     complete = len(req.origin_input_ids) + len(req.output_ids) - 1
-    synced = draft_len(req)
+    synced = rows_of(req)
     length = complete if synced is None else min(complete, synced)
     slots = engine.scheduler.req_to_token_pool.req_to_token[req.req_pool_idx, :length].long()
     pool = draft_runner(engine).token_to_kv_pool

@@ -10,6 +10,7 @@ import re
 from engine.dynamic.faults import Fault
 
 V1, V2, SYNC, HOOKS, WORKERS = "plain_step_v1", "plain_step_v2", "draft_sync", "scheduler_hooks", "workers"
+ROWS = "prompt_rows"
 UNCHECKED = {"specswitch_check": None}  # without our invariants: does the engine or the output show it?
 STALE = {"speculative_draft_sync": "stale"}
 LARGE = {
@@ -170,7 +171,7 @@ ON_V2 = [
             "info = getattr(result, STEP_INFO, None)",
             "info = StepInfo(scheduler.model_worker.switch.mode)",
         ),
-        "committed_is_tokens_minus_bonus|draft_len_within_output",
+        "committed_is_tokens_minus_bonus|catching_up_begins_at_the_prompts_end_or_later",
         rule=LARGE,
     ),
     Fault(
@@ -260,6 +261,28 @@ def on_both(path: str) -> list[Fault]:
             path,
             by(HOOKS, "return length if valid is None else min(length, valid)", "return length"),
             "draft rows differ",
+        ),
+        Fault(
+            "prompts prefilled off get no draft rows",
+            path,
+            by(
+                ROWS,
+                "pool.set_kv_buffer(layer, forward_batch.out_cache_loc, k, v, layer.k_scale, layer.v_scale)",
+                "pass",
+            ),
+            "draft rows differ",
+        ),
+        Fault(
+            "a prompt's last position does not read its next token",
+            path,
+            by(ROWS, "input_ids[of_end] = next_tokens.to(input_ids.dtype)", "pass"),
+            "draft rows differ",
+        ),
+        Fault(
+            "a prompt's cached row is given back with the pending ones",
+            path,
+            by(SYNC, "max(start, getattr(req, PROMPT_LEN, 0))", "start"),
+            "Mem Leak|pool_adds_up|committed_slots|memory|draft rows differ",
         ),
         Fault(
             "a retracted request's pending tokens are kept",

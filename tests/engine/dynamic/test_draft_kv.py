@@ -214,5 +214,6 @@ def test_tokens_kept_out_of_the_prefix_cache_are_at_most_the_window(pair: Pair, 
     stock = runs.in_child(lengths_lost, path, pair, prompt, tokens, {})
     lazy = runs.in_child(lengths_lost, path, pair, prompt, tokens, runs.options(0, "lazy"))
     lost = [a - b for a, b in zip(stock, lazy, strict=True)]
-    assert max(lost) == WINDOW
+    # All but the first were prefilled off: their prompt's last position, cached, takes a place in the window.
+    assert max(lost) == WINDOW - 1
     assert min(lost) >= 1

@@ -72,6 +72,50 @@ def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str) -> 
         assert extends == {"eager": STEPS, "stale": 0}[sync]
 
 
+def prefilled_while_others_decode(
+    path: str, pair: Pair, opts: dict[str, Any]
+) -> tuple[Counter, int | None, int]:
+    """Forwards in the iterations in which two requests join eight others, prompts written, iterations seen."""
+    engine = Engine(path, *pair, **opts)
+    seen: list[Forward] = []
+    count(engine, seen)
+    rng = random.Random(3)
+    for i in range(BATCH):
+        engine.submit(loads.prompt(rng, 20 + i), {"max_new_tokens": 300, "ignore_eos": True})
+    while len(engine.running()) < BATCH:
+        engine.step()
+    engine.step(2)
+    seen.clear()
+    engine.submit(loads.prompt(rng, 31), {"max_new_tokens": 300, "ignore_eos": True})
+    engine.submit(loads.prompt(rng, 37), {"max_new_tokens": 300, "ignore_eos": True})
+    steps = 0
+    while len(engine.running()) < BATCH + 2:
+        engine.step()
+        steps += 1
+    rows = engine.worker.prompt_rows
+    return Counter(seen), rows and rows.forwards, steps
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+@pytest.mark.parametrize(("threshold", "whole"), [(0, False), (None, True)])
+def test_a_prefill_spares_the_draft_while_off_and_only_then(
+    pair: Pair, path: str, threshold: int | None, whole: bool
+) -> None:
+    forwards, _, _ = runs.in_child(
+        prefilled_while_others_decode, path, pair, runs.options(threshold, "lazy", speculative_lazy_window=64)
+    )
+    prompts = {name for name, mode, _, tokens, _ in forwards if mode == "EXTEND" and tokens in (31, 37, 68)}
+    assert prompts == ({"target", "draft"} if whole else {"target"})
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_prompts_prefilled_off_are_written_once_each(pair: Pair, path: str) -> None:
+    _, written, _ = runs.in_child(
+        prefilled_while_others_decode, path, pair, runs.options(0, "lazy", speculative_lazy_window=64)
+    )
+    assert written is not None and 1 <= written <= BATCH + 2, "one pass for each prefill batch"
+
+
 def resumed(path: str, pair: Pair, opts: dict[str, Any]) -> list[list[Forward]]:
     """Forwards of the three iterations around the return to speculation."""
     from specswitch.engine import control

@@ -97,7 +97,7 @@ ON_BOTH: dict[str, list[Spoil]] = {
         put("req.output_ids", lambda ids: [*ids, 1]),
     ],
     "allocated_covers_committed": [put("req.kv_allocated_len", lambda _: 3)],
-    "draft_len_within_output": [
+    "catching_up_begins_at_the_prompts_end_or_later": [
         put("req.specswitch_draft_len", lambda _: 2),
         put("req.specswitch_draft_len", lambda _: 500),
     ],

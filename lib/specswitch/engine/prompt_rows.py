@@ -1,0 +1,145 @@
+"""A prompt's rows of the draft KV cache while speculation is off: K and V are written, nothing more is computed.
+
+Drafting may begin right after a stock prefill, so that runs the whole draft model over the prompt: attention, MLP,
+logits. While off nobody drafts next. What must be there is the draft KV, since the prefix cache gives it to others,
+and in a model with one attention layer K and V of a position need that position's inputs alone. So the draft model
+is run up to its attention, which writes both and ends the forward. The last position's hidden states stay in the
+ring: catching up computes the rest from there when speculation resumes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sglang.srt.layers.radix_attention import RadixAttention
+from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
+from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
+from sglang.srt.speculative.eagle_info import EagleDraftInput
+
+from specswitch.engine.draft_sync import DraftSync
+
+
+class _RowsWrittenError(Exception):
+    """Ends a draft forward whose K and V are in the pool."""
+
+
+class _WriteRows:
+    """Stands where the attention backend stands in a `ForwardBatch`."""
+
+    def forward(
+        self,
+        q: Any,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool = True,
+    ) -> None:
+        if save_kv_cache:
+            pool = forward_batch.token_to_kv_pool
+            pool.set_kv_buffer(layer, forward_batch.out_cache_loc, k, v, layer.k_scale, layer.v_scale)
+        raise _RowsWrittenError
+
+
+def why_not(draft_runner: Any, server_args: Any) -> str | None:
+    """Why this draft model needs its whole forward for each prompt; None if K and V can be had alone."""
+    layers = sum(isinstance(module, RadixAttention) for module in draft_runner.model.modules())
+    if layers != 1:
+        return (
+            f"the draft model has {layers} attention layers: only the first one's K and V need no attention"
+        )
+    if type(draft_runner.token_to_kv_pool) is not MHATokenToKVPool:
+        return f"its KV pool is a {type(draft_runner.token_to_kv_pool).__name__}"
+    if getattr(server_args, "enable_lora", False):
+        return "LoRA adapters are on"
+    return None
+
+
+class PromptRows:
+    """Writes prompts' rows of the draft KV cache.
+
+    Args:
+        draft_runner: model runner of the draft model, one for which `why_not` is None.
+        context: makes the context in which draft forwards run.
+    """
+
+    def __init__(
+        self,
+        draft_runner: Any,
+        context: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    ) -> None:
+        self.draft_runner = draft_runner
+        self.context = context
+        self.forwards = 0
+        self._backend = _WriteRows()
+
+    def takes(self, batch: Any) -> bool:
+        """Whether a batch (of either kind) is a prefill of token ids and nothing else."""
+        return (
+            batch.forward_mode is ForwardMode.EXTEND
+            and batch.input_embeds is None
+            and batch.replace_embeds is None
+            and batch.global_num_tokens is None
+            and not any(item is not None for item in batch.multimodal_inputs or ())
+        )
+
+    def write(
+        self,
+        batch: Any,
+        starts: list[int],
+        counts: list[int],
+        hidden: torch.Tensor,
+        next_tokens: torch.Tensor,
+        sync: DraftSync,
+    ) -> None:
+        """Write the draft KV of the positions just prefilled; their last ones become pending in `sync`.
+
+        Args:
+            batch: the prefill batch, after the target's forward; read only.
+            starts: [b] first position of each request in this batch. counts: [b] how many (host, at least one).
+            hidden: [sum(counts), hidden_size] the target's hidden states. next_tokens: [b] tokens sampled.
+        """
+        tokens, device = sum(counts), batch.input_ids.device
+        ends = np.cumsum(counts) - 1
+        last = np.asarray(starts) + np.asarray(counts) - 1
+        positions = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
+        on_host = torch.from_numpy(np.concatenate([*positions, ends, last]))
+        if device.type == "cuda":
+            on_host = on_host.pin_memory()  # else the copy would wait for the target's forward
+        on_device = on_host.to(device, non_blocking=True)
+        of_token, of_end, of_last = on_device.split([tokens, len(counts), len(counts)])
+
+        # The draft reads at each position the token that follows it.
+        input_ids = torch.roll(batch.input_ids, -1)
+        input_ids[of_end] = next_tokens.to(input_ids.dtype)
+        forward_batch = ForwardBatch(
+            forward_mode=ForwardMode.EXTEND,
+            batch_size=len(counts),
+            input_ids=input_ids,
+            req_pool_indices=batch.req_pool_indices,
+            seq_lens=batch.seq_lens,
+            out_cache_loc=batch.out_cache_loc,
+            seq_lens_sum=batch.seq_lens_sum,
+            seq_lens_cpu=batch.seq_lens_cpu,
+            positions=of_token,
+            extend_num_tokens=tokens,
+            extend_prefix_lens_cpu=starts,
+            extend_seq_lens_cpu=counts,
+            req_to_token_pool=self.draft_runner.req_to_token_pool,
+            token_to_kv_pool=self.draft_runner.token_to_kv_pool,
+            attn_backend=self._backend,
+            spec_algorithm=batch.spec_algorithm,
+            spec_info=EagleDraftInput(hidden_states=hidden, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1),
+            capture_hidden_mode=CaptureHiddenMode.LAST,
+        )  # fmt: skip
+        with self.context(), contextlib.suppress(_RowsWrittenError):
+            self.draft_runner.model.forward(input_ids, of_token, forward_batch)
+            raise RuntimeError(f"{type(self.draft_runner.model).__name__} ran without its attention layer")
+        self.forwards += 1
+        sync.owe_last_position(
+            batch.reqs, last.tolist(), batch.req_pool_indices, of_last, hidden[of_end], next_tokens
+        )
