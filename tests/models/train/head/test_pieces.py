@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ import torch
 
 from specswitch.models import reference
 from specswitch.models.network import Draft, Shape, Target, init_weights
-from specswitch.models.train.draft import chain_logits
-from specswitch.models.train.head import acceptance, prompts
+from specswitch.models.train.draft import chain_logits, new_draft
+from specswitch.models.train.head import acceptance, fit, prompts
 from specswitch.models.train.head.answers import Answers, load_answers, save_answers, write_answers
 from specswitch.models.train.head.batches import Batch, batches, collate
 from specswitch.models.train.head.decode import answer
 from specswitch.models.train.head.fit import channel_sizes, folded, train_head
+from specswitch.models.train.head.fit import loss_of as fit_loss
 from specswitch.models.train.head.sizes import Sizes, halving
 
 TOY = Shape(hidden=32, layers=4, heads=2, kv_heads=1, head_dim=16, mlp=64, vocab=64, draft_vocab=48,
@@ -174,12 +176,54 @@ def test_training_lowers_the_loss_and_acceptance_is_that_of_the_reference(target
     draft, figures = train_head(target, made, first_ids, 8, 4.0, lambda unfinished: None, quiet)
     assert figures["last_loss"] < 0.7 * figures["first_loss"]
     draft.requires_grad_(False)
-    found = acceptance.measure(target, draft, asked[:4], frozenset(), Sizes(4, 4, 2), 1e-9)
+    found = acceptance.measure(target, draft, asked[:4], frozenset(), Sizes(4, 4, 4), 1e-9)
     traces = [reference.speculate((target, draft), p, 32) for p in asked[:4]]
     steps = [len(t.accepted) for t in traces]
     accepted = [sum(t.accepted) for t in traces]
     assert found["prompts"] == 4
     assert found["greedy_accept_first32"] == pytest.approx(1 + sum(accepted) / sum(steps), abs=1e-3)
+
+
+def test_everything_runs_in_half_precision_as_on_a_gpu(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "half_precision", lambda device: torch.autocast("cpu", torch.bfloat16))
+    target.to(torch.bfloat16)
+    asked = some_prompts(*range(6, 26))
+    made = write_answers(target, asked, frozenset(), CPU, 20, 1e-9, quiet, new_tokens=40)
+    first_ids = torch.zeros(TOY.draft_vocab, dtype=torch.int64)
+    draft, figures = train_head(target, made, first_ids, 8, 4.0, lambda unfinished: None, quiet)
+    assert {p.dtype for p in draft.parameters()} == {torch.float32}
+    assert figures["last_loss"] < 0.7 * figures["first_loss"]
+    found = acceptance.measure(target, draft.to(torch.bfloat16), asked, frozenset(), Sizes(4, 4, 20), 1e-9)
+    assert 1 <= found["greedy_accept_first32"] <= 4
+
+
+def test_a_training_batch_that_does_not_fit_is_split_and_the_gradients_stay(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = write_answers(target, some_prompts(*range(6, 14)), frozenset(), CPU, 8, 1e-9, quiet, new_tokens=12)
+    batch = next(batches(made, 8, 4, seed=0))
+    # The whole vocabulary: no token is left out of the mean, so that parts weigh exactly by their tokens.
+    target.model.shape = replace(TOY, draft_vocab=TOY.vocab)
+    draft = new_draft(target, torch.zeros(TOY.vocab, dtype=torch.int64))
+    everything = torch.ones(3 * TOY.hidden)
+    known = torch.arange(TOY.vocab)
+    gradients = []
+    for limit in (8, 3):
+
+        def loss_of(*given: Any, limit: int = limit) -> tuple[torch.Tensor, torch.Tensor]:
+            if len(given[3].ids) > limit:
+                raise torch.OutOfMemoryError("full")
+            return fit_loss(*given)
+
+        monkeypatch.setattr(fit, "loss_of", loss_of)
+        draft.zero_grad()
+        loss, _, rows = fit._backward(draft, target, everything, batch, known, 8)
+        assert rows == (8 if limit == 8 else 2)
+        gradients.append((loss, draft.fc.weight.grad.clone()))
+    torch.testing.assert_close(gradients[0][0], gradients[1][0])
+    torch.testing.assert_close(gradients[0][1], gradients[1][1], rtol=1e-3, atol=1e-4)
 
 
 def test_acceptance_counts_an_answer_up_to_its_end_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def test_the_time_is_kept(trained: tuple[Path, float]) -> None:
     out, seconds = trained
     # One batch of prompts, of answers and of measuring is made however short the time is.
     assert seconds < 2 * SECONDS
-    assert json.loads((out / "training.json").read_text("utf-8"))["seconds"] <= seconds
+    stages = json.loads((out / "training.json").read_text("utf-8"))["seconds"]
+    assert sum(stages.values()) <= seconds
+    assert stages["training"] > stages["answers"] > stages["prompts"]
 
 
 def test_held_out_prompts_are_never_trained_on(trained: tuple[Path, float]) -> None:
@@ -72,9 +75,24 @@ def test_the_report_tells_what_was_made_and_what_it_is_worth(trained: tuple[Path
     assert 0.5 < report["coverage"] <= 1
     assert report["training"]["last_loss"] < report["training"]["first_loss"]
     assert 1 <= report["held_out"]["greedy_accept_first32"] <= 4
+    assert report["questions"]["prompts"] == 8
     card = (out / "head/README.md").read_text("utf-8")
     assert report["head_sha256"] in card
     assert f"{report['held_out']['greedy_accept_first32']:.2f}" in card
+
+
+def test_a_head_can_be_measured_again_without_training(trained: tuple[Path, float], tmp_path: Path) -> None:
+    out, _ = trained
+    copy = shutil.copytree(out, tmp_path / "copy")
+    (copy / "training.json").unlink()
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"text": "Return the number of"}\n', encoding="utf-8")
+    common = ["--target", str(pair.target_dir()), "--out", str(copy), "--seconds", "1", *LIMITS]
+    main([*common, "--only-measure", "--questions", str(mine)])
+    report = json.loads((copy / "training.json").read_text("utf-8"))
+    assert report["questions"]["prompts"] == 1
+    assert report["head_sha256"] == sha256(out / "head/model.safetensors")
+    assert report["held_out"]["greedy_accept_first32"] >= 1
 
 
 def test_nothing_unfinished_is_left(trained: tuple[Path, float]) -> None:

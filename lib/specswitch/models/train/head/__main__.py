@@ -7,9 +7,12 @@ from pathlib import Path
 
 import torch
 
+from specswitch.models import pair
 from specswitch.models.given_target import UnsupportedTargetError
 from specswitch.models.train.head.answers import NEW_TOKENS
 from specswitch.models.train.head.run import run
+
+QUESTIONS = pair.DATA / "questions.jsonl"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -27,11 +30,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu"
     )
+    parser.add_argument(
+        "--questions", type=Path, default=QUESTIONS,
+        help='measure on these texts too, one {"text": ...} a line (default: 40 everyday questions)',
+    )  # fmt: skip
+    parser.add_argument("--only-measure", action="store_true", help="measure the head in OUT, train nothing")
     options = parser.parse_args(arguments)
     try:
         run(
             options.target, options.out, options.seconds, torch.device(options.device), options.draft_vocab,
-            rows=options.rows, new_tokens=options.new_tokens,
+            rows=options.rows, new_tokens=options.new_tokens, questions=options.questions,
+            only_measure=options.only_measure,
         )  # fmt: skip
     except (UnsupportedTargetError, ValueError) as problem:
         parser.error(str(problem))

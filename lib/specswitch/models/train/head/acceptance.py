@@ -17,6 +17,8 @@ from specswitch.models.train.evaluate import CHAIN, FIRST, NEW, accept_length, m
 from specswitch.models.train.head.decode import answer
 from specswitch.models.train.head.sizes import Sizes, halving
 
+# A row's logits over the draft vocabulary, for every position and step, are large.
+MATCH_ROWS = 16
 TEMPERATURES = {"greedy": 0.0, "sampled_t0.7": 0.7}
 
 
@@ -40,7 +42,7 @@ def measure(
         f"{name}_accept_{label}": [0, 0] for name in TEMPERATURES for label in (f"first{FIRST}", f"{NEW}")
     }
     shares: dict[str, list[float]] = {name: [] for name in TEMPERATURES}
-    rows = min(sizes.answer_rows, 256)
+    rows = sizes.measure_rows
     while done < len(prompts):
         spent = time.monotonic() - start
         if done and spent * (done + rows) / done > seconds:
@@ -48,7 +50,7 @@ def measure(
         asked = prompts[done : done + rows]
         for name, temperature in TEMPERATURES.items():
             ids, lengths = _answers(target, asked, temperature, ends, seed=5 + done)
-            right = _matches(draft, target, ids, sizes.measure_rows)
+            right = _matches(draft, target, ids)
             for prompt, length, row, hits in zip(map(len, asked), lengths, ids.tolist(), right, strict=True):
                 for label, new in ((f"first{FIRST}", FIRST), (f"{NEW}", NEW)):
                     emitted, verifies = accept_length(hits[None], prompt, min(new, length - prompt))
@@ -86,10 +88,10 @@ def _answers(
     return ids, lengths
 
 
-def _matches(draft: Draft, target: Target, ids: Tensor, rows: int) -> Tensor:
+def _matches(draft: Draft, target: Target, ids: Tensor) -> Tensor:
     """`evaluate.matches`, some rows at a time, on the CPU."""
     found: list[Tensor] = []
-    at = 0
+    at, rows = 0, MATCH_ROWS
     while at < len(ids):
 
         def some(count: int, at: int = at) -> Tensor:

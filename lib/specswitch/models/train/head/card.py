@@ -7,17 +7,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+PARTS = {"held_out": "the target's own user turns, held out", "questions": "questions written by people"}
+KINDS = {"greedy": "greedy", "sampled_t0.7": "sampled at 0.7, matched by the greedy chain"}
 _CARD = """# EAGLE-3 head for {target}
 
 One EAGLE-3 layer with its own head over {draft_vocab:,} of the target's {vocab:,} tokens ({coverage:.2%} of the
 target's own text); the embedding is the target's. It belongs to this target alone: sha256 of its weights
-`{target_sha256}`. This head: sha256 `{head_sha256}`.
+{sums}. This head: sha256 `{head_sha256}`.
 
 Made by self-distillation (`python -m specswitch.models.train.head`): {prompts} prompts, {answers} answers of the
 target's own ({answer_tokens:,} tokens, temperatures 0, 0.7 and 1), {trained_tokens:,} guessed tokens seen in {steps}
-steps, {seconds:.0f} s on {device}. Bounded by time: a second run gives other weights.
+steps, {spent:.0f} s on {device}. Bounded by time: a second run gives other weights.
 
-Held-out prompts, greedy chain of 3 (4 is the most), {dtype}:
+Greedy chain of 3 (4 is the most), on prompts that were not trained on:
 
 | | accept length, first 32 tokens | 128 tokens | distinct 4-grams |
 |---|---|---|---|
@@ -40,19 +42,19 @@ def write_report(report: dict[str, Any], path: Path) -> None:
 
 def card(report: dict[str, Any]) -> str:
     """The card's text from training.json's content."""
-    figures, fit = report["held_out"], report["training"]
-    rows = "\n".join(
-        f"| {label}, {figures['prompts']} prompts | {_cell(figures, name, 'accept_first32')} | "
-        f"{_cell(figures, name, 'accept_128')} | {_cell(figures, name, 'distinct4')} |"
-        for name, label in (
-            ("greedy", "greedy"),
-            ("sampled_t0.7", "sampled at 0.7, matched by the greedy chain"),
-        )
-    )
+    sums = ", ".join(f"{name} `{value}`" for name, value in report["target_sha256"].items())
+    rows = [
+        f"| {label} ({figures['prompts']}, {figures['dtype']}), {how} | {_cell(figures, kind, 'accept_first32')} | "
+        f"{_cell(figures, kind, 'accept_128')} | {_cell(figures, kind, 'distinct4')} |"
+        for label, figures in ((label, report[name]) for name, label in PARTS.items() if name in report)
+        for kind, how in KINDS.items()
+    ]
+    fit = report["training"]
     return _CARD.format(
-        **{k: report[k] for k in ("target", "target_sha256", "head_sha256", "device", "seconds", "prompts", "answers",
-                                  "answer_tokens", "draft_vocab", "vocab", "coverage", "dtype")},
-        trained_tokens=fit["tokens"], steps=fit["steps"], rows=rows,
+        **{k: report[k] for k in ("target", "head_sha256", "device", "prompts", "answers", "answer_tokens",
+                                  "draft_vocab", "vocab", "coverage")},
+        sums=sums, spent=sum(report["seconds"].values()), trained_tokens=fit["tokens"], steps=fit["steps"],
+        rows="\n".join(rows),
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def write_prompts(
     Raises ValueError when fewer than two are left.
     """
     start, written, batches = time.monotonic(), 0, 0
-    texts: list[str] = []
+    kept: dict[tuple[str, ...], str] = {}
     while batches == 0 or (time.monotonic() - start) * (1 + 1 / batches) < seconds:
 
         def turns_of(count: int, seed: int = 100 + batches) -> list[str]:
@@ -54,7 +54,8 @@ def write_prompts(
 
         turns, rows = halving(turns_of, rows)
         written, batches = written + rows, batches + 1
-        texts = distinct([*texts, *turns])
+        _add(kept, turns)
+    texts = list(kept.values())
     log(f"prompts: {written} written, {len(texts)} kept in {time.monotonic() - start:.0f} s")
     if len(texts) < 2:
         raise ValueError(
@@ -77,9 +78,14 @@ def key(text: str) -> tuple[str, ...]:
 def distinct(texts: Iterable[str]) -> list[str]:
     """The first of all texts with the same key."""
     kept: dict[tuple[str, ...], str] = {}
-    for text in texts:
-        kept.setdefault(key(text), text)
+    _add(kept, texts)
     return list(kept.values())
+
+
+def read_texts(path: Path) -> list[str]:
+    """The texts of a file with one `{"text"}` a line."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line)["text"] for line in lines if line.strip()]
 
 
 def save_prompts(prompts: Prompts, path: Path) -> None:
@@ -100,6 +106,11 @@ def load_prompts(path: Path) -> Prompts:
         return split(distinct(line["text"] for line in lines))
     held = [line["text"] for line in lines if line["held_out"]]
     return Prompts([line["text"] for line in lines if not line["held_out"]], held)
+
+
+def _add(kept: dict[tuple[str, ...], str], texts: Iterable[str]) -> None:
+    for text in texts:
+        kept.setdefault(key(text), text)
 
 
 def _turns(target: Target, frame: Frame, device: torch.device, rows: int, seed: int) -> list[str]:

@@ -21,7 +21,7 @@ FREE_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Rows per batch of generation and of training, and of the part that is computed at once when measuring."""
+    """Rows per batch of generation, of training and of measuring."""
 
     answer_rows: int
     train_rows: int
@@ -35,7 +35,8 @@ def sizes_for(shape: Shape, device: torch.device, width: int) -> Sizes:
     free, _total = torch.cuda.mem_get_info(device)
     # Keys and values in bf16; some fp32 copies of a row of logits.
     row = width * shape.layers * 2 * shape.kv_heads * shape.head_dim * 2 + 10 * 4 * shape.vocab
-    return Sizes(answer_rows=max(1, min(4096, int(free * FREE_SHARE / row))), train_rows=64, measure_rows=16)
+    fitting = max(1, min(4096, int(free * FREE_SHARE / row)))
+    return Sizes(answer_rows=fitting, train_rows=64, measure_rows=min(256, fitting))
 
 
 def halving(work: Callable[[int], Result], rows: int) -> tuple[Result, int]:
