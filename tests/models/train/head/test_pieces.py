@@ -264,6 +264,14 @@ def test_a_users_own_prompts_are_made_distinct_and_split(tmp_path: Path) -> None
     assert prompts.load_prompts(file) == parts
 
 
+def test_a_target_that_writes_nothing_usable_is_said_so(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "_turns", lambda *given: ["the same prompt again"] * 4)
+    with pytest.raises(prompts.UnusableTextError, match=r"of 4 prompts .* 1 are usable"):
+        prompts.write_prompts(target, None, CPU, 4, 1e-9, quiet)  # type: ignore[arg-type]
+
+
 def test_an_untied_head_is_used(target: Target) -> None:
     untied = Target(replace(TOY, tied=False))
     init_weights(untied, TOY, seed=5)

@@ -95,6 +95,21 @@ def test_a_head_can_be_measured_again_without_training(trained: tuple[Path, floa
     assert report["held_out"]["greedy_accept_first32"] >= 1
 
 
+def test_training_goes_on_from_a_head_on_answers_that_are_there(
+    trained: tuple[Path, float], tmp_path: Path
+) -> None:
+    out, _ = trained
+    for name in ("prompts.jsonl", "answers.npz"):
+        shutil.copy(out / name, tmp_path / name)
+    common = ["--target", str(pair.target_dir()), "--out", str(tmp_path), "--seconds", "6", *LIMITS]
+    main([*common, "--begin-with", str(out / "head"), "--rate", "0.0002"])
+    first, second = (json.loads((d / "training.json").read_text("utf-8")) for d in (out, tmp_path))
+    assert (tmp_path / "answers.npz").read_bytes() == (out / "answers.npz").read_bytes()
+    assert second["training"]["began_with"] == first["head_sha256"] != second["head_sha256"]
+    # It stands where the first training ended, not where it began.
+    assert second["training"]["first_loss"] < 0.7 * first["training"]["first_loss"]
+
+
 def test_nothing_unfinished_is_left(trained: tuple[Path, float]) -> None:
     out, _ = trained
     assert sorted(p.name for p in out.iterdir()) == ["answers.npz", "head", "prompts.jsonl", "training.json"]

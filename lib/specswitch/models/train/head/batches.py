@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specswitch.models.train.head.answers import Answers
+from specswitch.models.train.head.prompts import UnusableTextError
 
 # Conversations are sorted by length within so many batches: little padding, and still random company.
 POOL = 16
@@ -46,7 +47,7 @@ def batches(answers: Answers, rows: int, steps: int, seed: int) -> Iterator[Batc
     conversations = answers.conversations()
     worth = np.flatnonzero(answers.length - answers.prompt > 1)
     if not len(worth):
-        raise ValueError("no answer has two tokens: nothing to learn from")
+        raise UnusableTextError("no answer has two tokens: nothing to learn from")
     while True:
         order = generator.permutation(worth)
         for begin in range(0, len(order), rows * POOL):

@@ -95,16 +95,21 @@ def train_head(
     log: Log,
     rate: float = RATE,
     seed: int = 4,
+    begin_with: Draft | None = None,
 ) -> tuple[Draft, dict[str, float]]:
     """Train for `seconds`; the head as its checkpoint has it, and figures of the training.
 
     d2t [draft_vocab] int64 on the device that trains. `keep` is handed an unfinished head every half minute.
+    begin_with: a head as a checkpoint has it, over the same vocabulary, to go on from; it is changed.
     """
     device = d2t.device
-    draft = new_draft(target, d2t, seed)
-    known, optimizers = known_ids(draft), Optimizers(draft, rate)
+    draft = begin_with.requires_grad_(True) if begin_with is not None else new_draft(target, d2t, seed)
     source = batches(answers, rows, STEPS, seed)
     sizes = channel_sizes(target, [b.to(device) for b in islice(source, 4)])
+    if begin_with is not None:
+        with torch.no_grad():
+            draft.fc.weight.mul_(sizes)
+    known, optimizers = known_ids(draft), Optimizers(draft, rate)
     seen, part_rows, step = 0, rows, 0
     first = last = right = None
     kept = logged = time.monotonic()
@@ -126,7 +131,7 @@ def train_head(
             keep(folded(draft, sizes))
             kept = time.monotonic()
     figures = {
-        "steps": step, "tokens": seen, "rows": rows, "first_loss": first or 0.0, "last_loss": loss.item(),
+        "steps": step, "tokens": seen, "rows": rows, "rate": rate, "first_loss": first or 0.0, "last_loss": loss.item(),
         "last_first_guess": accuracy.item(),
     }  # fmt: skip
     return folded(draft, sizes), figures

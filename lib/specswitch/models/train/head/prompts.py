@@ -28,6 +28,10 @@ LEAST_WORDS, SAME_WORDS = 3, 8
 HELD_OUT, HELD_OUT_SHARE = 512, 0.1
 
 
+class UnusableTextError(ValueError):
+    """The target wrote too little that a head could learn from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """Texts of user turns, the same way in both parts."""
@@ -43,7 +47,7 @@ def write_prompts(
 
     Turns without an end, with special tokens or of fewer than three words are dropped, and all but the first of
     those whose first eight words agree. The first ones, 512 or a tenth if that is less, are held out.
-    Raises ValueError when fewer than two are left.
+    Raises UnusableTextError when fewer than two are left.
     """
     start, written, batches = time.monotonic(), 0, 0
     kept: dict[tuple[str, ...], str] = {}
@@ -58,8 +62,8 @@ def write_prompts(
     texts = list(kept.values())
     log(f"prompts: {written} written, {len(texts)} kept in {time.monotonic() - start:.0f} s")
     if len(texts) < 2:
-        raise ValueError(
-            f"of {written} prompts that the target wrote {len(texts)} are usable: give it more time"
+        raise UnusableTextError(
+            f"of {written} prompts that the target wrote {len(texts)} are usable: give more time, or prompts.jsonl"
         )
     return split(texts)
 

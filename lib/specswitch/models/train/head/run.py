@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specswitch.models.checkpoint import WEIGHTS, load_pair, round_weights, save_draft
+from specswitch.models.checkpoint import WEIGHTS, load_pair, round_weights, save_draft, shape_of
 from specswitch.models.given_target import load_target, read_config, target_shape
 from specswitch.models.network import Draft, Shape, Target
 from specswitch.models.pair import sha256
@@ -20,14 +20,14 @@ from specswitch.models.train.distill import draft_vocabulary
 from specswitch.models.train.head.acceptance import measure
 from specswitch.models.train.head.answers import NEW_TOKENS, load_answers, save_answers, write_answers
 from specswitch.models.train.head.card import card, write_report
-from specswitch.models.train.head.fit import train_head
+from specswitch.models.train.head.fit import RATE, train_head
 from specswitch.models.train.head.frame import Frame, read_frame
 from specswitch.models.train.head.prompts import load_prompts, read_texts, save_prompts, write_prompts
 from specswitch.models.train.head.sizes import Sizes, free_memory, sizes_for
 
 PROMPTS, ANSWERS, HEAD, REPORT = "prompts.jsonl", "answers.npz", "head", "training.json"
 # Shares of the time, by whose end a stage is over. Training gets what is left up to where measuring begins.
-PROMPTS_UNTIL, ANSWERS_UNTIL, TRAINING_UNTIL = 0.05, 0.25, 0.92
+PROMPTS_UNTIL, ANSWERS_UNTIL, TRAINING_UNTIL = 0.05, 0.25, 0.94
 LONGEST_PROMPT = 512
 FROM_TARGET = ("bos_token_id", "eos_token_id", "pad_token_id", "rope_theta", "rope_parameters", "hidden_act")
 
@@ -65,22 +65,27 @@ def run(
     draft_vocab: int,
     *,
     rows: int | None = None,
+    rate: float = RATE,
     new_tokens: int = NEW_TOKENS,
     questions: Path | None = None,
+    begin_with: Path | None = None,
     only_measure: bool = False,
 ) -> Path:
     """Train a head for the target in `directory` for about `seconds`, loading included. Returns OUT/head.
 
     Leaves prompts.jsonl, answers.npz, head/ and training.json in `out`; prompts.jsonl and answers.npz that lie
-    there already are used instead of made. rows: conversations per training step. questions: a file of texts
-    that the head is measured on besides the held-out prompts. only_measure: leave the head in `out` as it is.
-    Raises UnsupportedTargetError for a target that is no plain Llama, ValueError for too few prompts.
+    there already are used instead of made. rows: conversations per training step. rate: peak learning rate.
+    questions: a file of texts that the head is measured on besides the held-out prompts. begin_with: a head's
+    directory to go on from, with its vocabulary. only_measure: leave the head in `out` as it is.
+    Raises UnsupportedTargetError for a target that is no plain Llama, UnusableTextError for too little text.
     """
+    if begin_with is not None:
+        draft_vocab = shape_of(directory, begin_with).draft_vocab
     job = _begin(directory, out, seconds, device, draft_vocab, rows, new_tokens)
     if only_measure:
         report = json.loads((out / REPORT).read_text(encoding="utf-8")) if (out / REPORT).exists() else {}
     else:
-        report = _train(job)
+        report = _train(job, rate, begin_with)
     report |= _measured(job, questions)
     write_report(report, out / REPORT)
     if "training" in report:
@@ -111,7 +116,7 @@ def _begin(
     return job
 
 
-def _train(job: Job) -> dict[str, Any]:
+def _train(job: Job, rate: float, begin_with: Path | None) -> dict[str, Any]:
     """Prompts, answers, head; what is to be told of them."""
     shape, frame, sizes, device = job.shape, job.frame, job.sizes, job.device
     marks = [time.monotonic()]
@@ -132,7 +137,10 @@ def _train(job: Job) -> dict[str, Any]:
         free_memory()
     answers = load_answers(text)
     ids = torch.from_numpy(answers.answer_ids().astype(np.int64))
-    d2t = draft_vocabulary(ids, shape)
+    begun = None
+    if begin_with is not None:
+        begun = load_pair(job.directory, begin_with, torch.float32)[1].to(device)
+    d2t = draft_vocabulary(ids, shape) if begun is None else begun.d2t.cpu()
     known = torch.zeros(shape.vocab, dtype=torch.bool)
     known[d2t + torch.arange(shape.draft_vocab)] = True
     coverage = known[ids].float().mean().item()
@@ -147,7 +155,9 @@ def _train(job: Job) -> dict[str, Any]:
         )
 
     seconds = job.until(TRAINING_UNTIL)
-    head, figures = train_head(job.target, answers, d2t.to(device), sizes.train_rows, seconds, keep, job.log)
+    head, figures = train_head(
+        job.target, answers, d2t.to(device), sizes.train_rows, seconds, keep, job.log, rate, begin_with=begun
+    )
     round_weights(head)
     keep(head)
     del head
@@ -166,7 +176,7 @@ def _train(job: Job) -> dict[str, Any]:
         "held_out_prompts": len(held_out),
         "answers": len(answers),
         "answer_tokens": len(ids),
-        "training": figures,
+        "training": figures | {"began_with": sha256(begin_with / WEIGHTS) if begin_with else None},
         "seconds": {name: round(float(spent), 1) for name, spent in stages},
         "device": _name(device),
         "torch": torch.__version__,
