@@ -108,6 +108,9 @@ def _begin(
     frame = read_frame(directory)
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     target = load_target(directory, shape, dtype).to(device)
+    if device.type == "cuda":
+        # It plans anew for every shape, and a growing cache has a new one at each token.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     sizes = sizes_for(shape, device, min(shape.context, 128 + new_tokens))
     sizes = replace(sizes, train_rows=rows or sizes.train_rows)
     out.mkdir(parents=True, exist_ok=True)
