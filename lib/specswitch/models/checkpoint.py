@@ -7,6 +7,8 @@ layers outright: the engine's default collapses on shallow targets.
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from specswitch.models.given_target import load_target, target_shape
 from specswitch.models.network import Draft, Shape, Target
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -56,7 +59,7 @@ def target_config(shape: Shape) -> dict[str, Any]:
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": shape.tied,
         "bos_token_id": END_ID,
         "eos_token_id": END_ID,
         "pad_token_id": PAD_ID,
@@ -80,23 +83,12 @@ def draft_config(shape: Shape) -> dict[str, Any]:
 
 def shape_of(target_directory: Path, draft_directory: Path) -> Shape:
     """The pair's sizes as its two config files state them."""
-    target, draft = (
-        json.loads((d / CONFIG).read_text(encoding="utf-8")) for d in (target_directory, draft_directory)
-    )
+    draft = json.loads((draft_directory / CONFIG).read_text(encoding="utf-8"))
     first, second, third = draft["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
-    return Shape(
-        hidden=target["hidden_size"],
-        layers=target["num_hidden_layers"],
-        heads=target["num_attention_heads"],
-        kv_heads=target["num_key_value_heads"],
-        head_dim=target["head_dim"],
-        mlp=target["intermediate_size"],
-        vocab=target["vocab_size"],
+    return replace(
+        target_shape(target_directory),
         draft_vocab=draft["draft_vocab_size"],
-        context=target["max_position_embeddings"],
         aux_layers=(first, second, third),
-        rope_theta=target["rope_theta"],
-        norm_eps=target["rms_norm_eps"],
     )
 
 
@@ -107,20 +99,19 @@ def save_target(target: Target, shape: Shape, directory: Path) -> None:
     _write_json(generation, directory / "generation_config.json")
 
 
-def save_draft(draft: Draft, shape: Shape, directory: Path) -> None:
-    """Write config and weights of the draft."""
-    _save(draft, draft_config(shape), directory)
+def save_draft(
+    draft: Draft, shape: Shape, directory: Path, target_config: dict[str, Any] | None = None
+) -> None:
+    """Write config and weights of the draft; `target_config`: values it takes over from the target's config."""
+    _save(draft, draft_config(shape) | (target_config or {}), directory)
 
 
 def load_pair(target_directory: Path, draft_directory: Path, dtype: torch.dtype) -> tuple[Target, Draft]:
     """Both models from their directories, for reading only. Missing or unknown tensors are an error."""
     shape = shape_of(target_directory, draft_directory)
-    target, draft = Target(shape), Draft(shape)
-    target.load_state_dict(load_file(target_directory / WEIGHTS))
+    draft = Draft(shape)
     draft.load_state_dict(load_file(draft_directory / WEIGHTS))
-    for module in (target, draft):
-        module.to(dtype).requires_grad_(False)
-    return target, draft
+    return load_target(target_directory, shape, dtype), draft.to(dtype).requires_grad_(False)
 
 
 def round_weights(module: nn.Module) -> None:
@@ -136,7 +127,9 @@ def _save(module: nn.Module, config: dict[str, Any], directory: Path) -> None:
         name: (t if name == "d2t" else t.to(torch.bfloat16)).contiguous().cpu()
         for name, t in module.state_dict().items()
     }
-    save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+    unfinished = directory / f".{WEIGHTS}.part"
+    save_file(tensors, unfinished, metadata={"format": "pt"})
+    os.replace(unfinished, directory / WEIGHTS)
     _write_json(config, directory / CONFIG)
 
 

@@ -1,4 +1,4 @@
-"""The tiny pair as plain torch modules: a Llama target and a one-layer EAGLE-3 draft.
+"""A pair as plain torch modules: a Llama target and a one-layer EAGLE-3 draft.
 
 Training and the plain reference use these; the engine never does, which is what makes the reference a check.
 Parameter names are those of the checkpoints, so a state dict is a file. Not for speed at inference.
@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of the pair. `aux_layers`: target layers (from 0) whose output the draft sees, exactly three."""
+    """Sizes of the pair. `aux_layers`: target layers (from 0) whose output the draft sees, exactly three.
+
+    tied: the target's head is its embedding.
+    """
 
     hidden: int = 256
     layers: int = 8
@@ -29,6 +32,7 @@ class Shape:
     aux_layers: tuple[int, int, int] = (1, 4, 6)
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
+    tied: bool = True
 
 
 @dataclass(slots=True)
@@ -55,6 +59,11 @@ class Cache:
             store[:, :, self.length : end] = new
         keys, values = self.layers[layer]
         return keys[:, :, :end], values[:, :, :end]
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget all sequences but `rows` (int64 [n]), which become sequences 0 .. n - 1."""
+        for layer, (k, v) in self.layers.items():
+            self.layers[layer] = (k[rows], v[rows])
 
 
 class Norm(nn.Module):
@@ -117,8 +126,11 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     if new == total:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     if new == 1:
-        # By hand: the fused kernels fall back to a slow path for one query row with grouped heads.
-        grouped = q.view(q.shape[0], k.shape[1], -1, q.shape[3])
+        # The heads of a group as query rows: each sees all keys, and the fused kernels need no grouped heads,
+        # for which they fall back to a slow path. On the CPU by hand is faster still.
+        grouped = q.reshape(q.shape[0], k.shape[1], -1, q.shape[3])
+        if q.is_cuda:
+            return F.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
         weights = (grouped @ k.transpose(-1, -2) * q.shape[3] ** -0.5).softmax(-1)
         return (weights @ v).view(q.shape)
     mask = torch.ones(new, total, dtype=torch.bool, device=q.device).tril(total - new)
@@ -170,11 +182,13 @@ class Decoder(nn.Module):
 
 
 class Target(nn.Module):
-    """The target with its head tied to the embedding."""
+    """The target, its head tied to the embedding unless the shape says otherwise."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.model = Decoder(shape)
+        if not shape.tied:
+            self.lm_head = nn.Linear(shape.hidden, shape.vocab, bias=False)
 
     def forward(self, ids: Tensor, cache: Cache | None = None) -> tuple[Tensor, Tensor]:
         """ids [B, T], standing behind what the cache holds.
@@ -194,9 +208,14 @@ class Target(nn.Module):
             cache.length += ids.shape[1]
         return self.model.norm(x), torch.cat(aux, -1)
 
+    @property
+    def head_weight(self) -> Tensor:
+        """Rows of the head [vocab, hidden]."""
+        return self.model.embed_tokens.weight if self.model.shape.tied else self.lm_head.weight
+
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [..., vocab]."""
-        return F.linear(hidden, self.model.embed_tokens.weight)
+        return F.linear(hidden, self.head_weight)
 
 
 class DraftLayer(nn.Module):

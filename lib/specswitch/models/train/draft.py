@@ -23,18 +23,18 @@ RATE = 3e-3
 ARGMAX_WEIGHT = 0.3
 
 
-def chain_logits(draft: Draft, embeds: Tensor, aux: Tensor, steps: int) -> list[Tensor]:
+def chain_states(draft: Draft, embeds: Tensor, aux: Tensor, steps: int) -> list[Tensor]:
     """The whole chain from every position at once.
 
     embeds [B, L, H]: embeddings of the tokens; aux [B, L, 3H]: the target's hidden states.
-    Returns `steps` tensors [B, L - steps, draft_vocab]: row i of step k guesses token i + k + 2, from a chain
-    that begins at hidden state i and was given the true tokens i + 1 .. i + k + 1.
+    Returns `steps` tensors [B, L - steps, H], of which `draft.head` makes logits: row i of step k guesses token
+    i + k + 2, from a chain that begins at hidden state i and was given the true tokens i + 1 .. i + k + 1.
     """
     shape, count = draft.shape, embeds.shape[1] - steps
     hidden = draft.fc(aux[:, :count])
     keys: list[Tensor] = []
     values: list[Tensor] = []
-    logits = []
+    states = []
     for step in range(steps):
         positions = torch.arange(step, step + count, device=embeds.device)
         ahead = embeds[:, step + 1 : step + 1 + count]
@@ -43,8 +43,13 @@ def chain_logits(draft: Draft, embeds: Tensor, aux: Tensor, steps: int) -> list[
         values.append(v)
         mixed = causal(q, k, v) if step == 0 else _chain_attention(q, keys, values)
         hidden = draft.midlayer.finish(hidden, mixed)
-        logits.append(draft.head(hidden))
-    return logits
+        states.append(hidden)
+    return states
+
+
+def chain_logits(draft: Draft, embeds: Tensor, aux: Tensor, steps: int) -> list[Tensor]:
+    """Logits [B, L - steps, draft_vocab] of each step of `chain_states`."""
+    return [draft.head(state) for state in chain_states(draft, embeds, aux, steps)]
 
 
 def _chain_attention(q: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
@@ -97,7 +102,7 @@ def new_draft(target: Target, d2t: Tensor, seed: int = 4) -> Draft:
     draft.to(d2t.device)
     draft.d2t.copy_(d2t)
     with torch.no_grad():
-        draft.lm_head.weight.copy_(target.model.embed_tokens.weight[known_ids(draft)])
+        draft.lm_head.weight.copy_(target.head_weight[known_ids(draft)])
         draft.norm.weight.copy_(target.model.norm.weight)
     return draft
 

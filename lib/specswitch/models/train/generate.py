@@ -18,19 +18,22 @@ def generate(target: Target, prompts: Tensor, new: int, temperature: Tensor, see
     cache = Cache(prompts.shape[1] + new)
     ids = [prompts]
     sampled = bool((temperature > 0).any())
-    scale = temperature.clamp(min=1e-4)[:, None]
     step = prompts
     for _ in range(new):
         hidden, _aux = target(step, cache)
         logits = target.head(hidden[:, -1]).float()
-        if sampled:
-            # Gumbel's trick: the argmax of noisy logits is a sample. Greedy rows get no noise.
-            uniform = torch.rand(logits.shape, generator=generator, device=logits.device)
-            noise = -torch.log(-torch.log(uniform.clamp(1e-9, 1 - 1e-7)))
-            logits = logits / scale + noise * (temperature > 0)[:, None]
-        step = logits.argmax(-1, keepdim=True)
+        step = (pick(logits, temperature, generator) if sampled else logits.argmax(-1))[:, None]
         ids.append(step)
     return torch.cat(ids, 1)
+
+
+def pick(logits: Tensor, temperature: Tensor, generator: torch.Generator) -> Tensor:
+    """One token per row of logits fp32 [B, vocab], sampled at temperature [B]; greedy where that is 0."""
+    # Gumbel's trick: the argmax of noisy logits is a sample. Greedy rows get no noise.
+    uniform = torch.rand(logits.shape, generator=generator, device=logits.device)
+    noise = -torch.log(-torch.log(uniform.clamp(1e-9, 1 - 1e-7)))
+    scaled = logits / temperature.clamp(min=1e-4)[:, None]
+    return (scaled + noise * (temperature > 0)[:, None]).argmax(-1)
 
 
 def repeated_ngrams(ids: Tensor, n: int = 4) -> Tensor:
