@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from specswitch.cli import main
-from specswitch.soak import identity
+from specswitch.soak import identity, run
 from sweep.support import gone, servers_left, use_fake_engines
 
 SHORT = ["--requests", "150", "--minutes", "1", "-p", "prompt_tokens", "16", "-p", "output_tokens", "16"]
@@ -69,6 +69,22 @@ def test_a_faulty_server_fails_with_the_reason(tmp_path: Path, tricks: dict[str,
     assert not found["passed"]
     assert any(named in fault for fault in found["paths"]["v2"]["faults"])
     assert servers_left() == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_server_that_keeps_memory_of_every_request_fails_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SAMPLE_S", 0.01)
+    many = ["--requests", "1500", "--minutes", "1", *SHORT[4:]]
+    answer = soak(tmp_path / "s", *many, "--path", "v2", tricks={"kept_kib": 64})
+    assert answer.exit_code == 1, answer.output
+    found = summary(tmp_path / "s")["paths"]["v2"]
+    memory = found["memory_mib_per_1000_requests"]
+    assert memory["verdict"] == "grows", memory
+    assert memory["slope"] == pytest.approx(sum(memory["by_process"].values()))
+    assert any(fault.startswith(f"memory grows by {memory['slope']:.2f}") for fault in found["faults"])
+    assert max(memory["by_process"].values()) > 60
 
 
 @pytest.mark.usefixtures("fake")
