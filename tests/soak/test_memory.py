@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from specswitch.soak.memory import Sample, growth, resident_mib
+from specswitch.soak.plan import STEADY_HEAP
 
 
 def samples(
@@ -65,6 +67,11 @@ def test_a_slope_at_the_limit_is_undecided():
     assert verdicts.count("undecided") >= 90
 
 
+def test_a_run_that_is_all_warm_up_decides_nothing():
+    assert growth(samples(50.0, count=100)).verdict == "undecided"
+    assert growth([Sample(s.requests // 3, s.by_process) for s in samples(50.0)]).slope is None
+
+
 def test_too_few_samples_decide_nothing():
     found = growth(samples(50.0, count=70), limit=2.0)
     assert (found.verdict, found.slope, found.low, found.high) == ("undecided", None, None, None)
@@ -110,3 +117,36 @@ def test_a_process_that_keeps_a_few_kib_of_every_request_is_found_out(kib: float
     found = growth(seen, limit=2.0)
     assert found.verdict == verdict, found
     assert found.slope == pytest.approx(1000 * kib / 1024, rel=0.5, abs=0.5)
+
+
+PASSING = """
+import sys
+
+print(flush=True)
+sys.stdin.readline()
+large = b"x" * (12 << 20)
+del large
+for size in (150_000, 400_000, 900_000):
+    blocks = [b"x" * size for _ in range(10_000_000 // size)]
+    del blocks
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are glibc's")
+@pytest.mark.parametrize(("settings", "stays"), [({}, True), (STEADY_HEAP, False)])
+def test_in_a_soaked_server_freed_memory_is_no_longer_resident(settings: dict[str, str], stays: bool):
+    command = [sys.executable, "-c", PASSING]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")} | settings
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, env=environment) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdout.readline()
+        before = sum(resident_mib(server.pid).values())
+        print(file=server.stdin, flush=True)
+        server.stdout.readline()
+        grown = sum(resident_mib(server.pid).values()) - before
+        server.stdin.close()
+    assert grown > 5 if stays else grown < 1, grown

@@ -1,7 +1,7 @@
 """Does a server's memory grow with the requests that it has served? Samples, and a slope with its interval.
 
-Resident memory, seen from outside: whatever is kept counts, be it a list, a tensor or garbage not yet collected. The
-price is noise: the free memory that an allocator keeps for later comes and goes by some 10 MiB.
+Resident memory, seen from outside: whatever is kept counts, be it a list, a tensor or garbage not yet collected. So
+does the free memory that an allocator keeps for later, some 10 MiB that come and go; see `plan.STEADY_HEAP`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from specswitch.metrics.intervals import CONFIDENCE
 SAMPLE_S = 1.0
 LIMIT_MIB = 2.0  # per 1000 requests
 WARM_UP_SHARE = 0.25
+WARM_UP_REQUESTS = 2000  # by then the server's bounded records are full and its buffers have been touched
 BLOCKS = 20
 FEWEST = 3 * BLOCKS
 
@@ -72,11 +73,11 @@ def resident_mib(pid: int) -> dict[str, float]:
 
 
 def growth(samples: Sequence[Sample], limit: float = LIMIT_MIB) -> Growth:
-    """The slope of memory over requests, after a quarter of the samples as warm-up.
+    """The slope of memory over requests, after a quarter of the samples and 2000 requests as warm-up.
 
     A line through the means of 20 blocks: single samples, a second apart, are not independent of each other.
     """
-    kept = list(samples)[int(len(samples) * WARM_UP_SHARE) :]
+    kept = [s for s in samples[int(len(samples) * WARM_UP_SHARE) :] if s.requests >= WARM_UP_REQUESTS]
     blocks = [kept[len(kept) * i // BLOCKS : len(kept) * (i + 1) // BLOCKS] for i in range(BLOCKS)]
     if len(kept) < FEWEST or kept[0].requests == kept[-1].requests:
         return Growth("undecided", None, None, None, limit, None, None, len(samples))
