@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from specswitch.cli import main
-from specswitch.soak import identity
+from specswitch.soak import identity, memory, run
 from sweep.support import gone, servers_left, use_fake_engines
 
 SHORT = ["--requests", "150", "--minutes", "1", "-p", "prompt_tokens", "16", "-p", "output_tokens", "16"]
@@ -69,6 +69,23 @@ def test_a_faulty_server_fails_with_the_reason(tmp_path: Path, tricks: dict[str,
     assert not found["passed"]
     assert any(named in fault for fault in found["paths"]["v2"]["faults"])
     assert servers_left() == []
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_server_that_keeps_memory_of_every_request_fails_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SAMPLE_S", 0.01)
+    monkeypatch.setattr(memory, "WARM_UP_REQUESTS", 0)
+    many = ["--requests", "1500", "--minutes", "1", *SHORT[4:]]
+    answer = soak(tmp_path / "s", *many, "--path", "v2", tricks={"kept_kib": 64})
+    assert answer.exit_code == 1, answer.output
+    found = summary(tmp_path / "s")["paths"]["v2"]
+    grown = found["memory_mib_per_1000_requests"]
+    assert grown["verdict"] == "grows", grown
+    assert grown["slope"] == pytest.approx(sum(grown["by_process"].values()))
+    assert any(fault.startswith(f"memory grows by {grown['slope']:.2f}") for fault in found["faults"])
+    assert max(grown["by_process"].values()) > 60
 
 
 @pytest.mark.usefixtures("fake")

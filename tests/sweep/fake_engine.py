@@ -40,8 +40,8 @@ class Tricks:
     `worker_class`, `path`: reported instead of the truth. `noise_lines`: lines printed to each of both streams
     at the start. `helper`: starts a child in a session of its own (its pid goes to the log). `die_in_point`,
     `fail_in_point`: in its n-th measured point the server exits with code 3, or answers HTTP 500.
-    `silent_steps`: counts steps without logging them. `sloth_s`: delay before it listens. `die_after`,
-    `tokens_left`: see `Behaviour`.
+    `silent_steps`: counts steps without logging them. `sloth_s`: delay before it listens. `kept_kib`: memory that
+    it never gives back, per request. `die_after`, `tokens_left`: see `Behaviour`.
     """
 
     worker_class: str | None = None
@@ -52,6 +52,7 @@ class Tricks:
     fail_in_point: int | None = None
     silent_steps: bool = False
     sloth_s: float = 0.0
+    kept_kib: int = 0
     die_after: int | None = None
     tokens_left: int = 0
 
@@ -66,6 +67,7 @@ class FakeEngine(FakeServer):
         self.behaviour.api_key = flags.api_key
         self.state = _state(flags, tricks)
         self.behaviour.info = self.state
+        self._kept: list[bytes] = []
         self._log = None
         steps_dir = os.environ.get("SPECSWITCH_STEPS_DIR")
         if steps_dir and not tricks.silent_steps:
@@ -90,6 +92,7 @@ class FakeEngine(FakeServer):
             os._exit(3)
         if point == self.tricks.fail_in_point:
             return web.Response(status=500, text="scripted failure")
+        self._kept.append(os.urandom(1024 * self.tricks.kept_kib))
         return await super().generate(request)
 
     async def step_forever(self) -> None:

@@ -10,6 +10,7 @@ go through the engine's future map, until a step needs the rest.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,12 +38,12 @@ class PlainDraftInput(EagleDraftInput):
 
     next_seq_lens: torch.Tensor | None = None
     deferred: bool = False
-    fetch_rest: Callable[[], None] | None = None
+    fetch_rest: Callable[[Any], None] | None = None
 
-    def materialise(self) -> None:
-        """Make every field present; called before a step that reads the draft state."""
+    def materialise(self, batch: Any) -> None:
+        """Make every field present; called before a step of `batch`, whose draft input this is, that reads them."""
         if self.fetch_rest is not None:
-            self.fetch_rest()
+            self.fetch_rest(batch)
             self.fetch_rest = None
 
     def prepare_for_decode(self, batch: Any) -> None:
@@ -79,4 +80,5 @@ def resolve_deferred(original: Callable, future_map: Any, batch: Any) -> None:
     indices = draft_input.future_indices.indices
     indices.record_stream(torch.get_device_module(future_map.device).current_stream())
     draft_input.bonus_tokens = future_map.bonus_tokens_buf[indices]
-    draft_input.fetch_rest = lambda: original(future_map, batch)
+    # Not bound to the batch: the two would hold each other, and all their tensors, until garbage is collected.
+    draft_input.fetch_rest = functools.partial(original, future_map)

@@ -9,15 +9,25 @@ a dynamic worker are therefore checked token by token. Stock workers are left as
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 
 def follow(reqs: list[Any]) -> None:
-    """Let these requests look for their end token by token; called when they are prefilled."""
+    """Let these requests look for their end token by token; called when they are prefilled.
+
+    What is set on a request knows it weakly: one that held itself would stay, with all that it holds, until the
+    garbage collector's next full round, which in a server comes thousands of requests later.
+    """
     for req in reqs:
         if "check_finished" not in vars(req):
-            req.check_finished = functools.partial(check_finished, req.check_finished, req)
+            req.check_finished = functools.partial(_check_followed, weakref.ref(req))
+
+
+def _check_followed(known: weakref.ref[Any], new_accepted_len: int = 1) -> None:
+    req: Any = known()  # alive: this is called on it
+    check_finished(functools.partial(type(req).check_finished, req), req, new_accepted_len)
 
 
 def check_finished(original: Callable, req: Any, new_accepted_len: int = 1) -> None:

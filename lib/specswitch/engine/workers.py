@@ -183,7 +183,7 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         pending = self.sync.pending_rows(batch.reqs)
         catch_up = bool(pending) and self.sync.must_catch_up(batch.reqs, lens)
         if info.mode is Mode.SPECULATIVE and isinstance(batch.spec_info, PlainDraftInput):
-            batch.spec_info.materialise()
+            batch.spec_info.materialise(batch)
         if catch_up or (pending and info.mode is Mode.SPECULATIVE):
             state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
             info.synced = state.tokens

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specswitch.results.files import write_json
+from specswitch.soak.memory import Growth
 from specswitch.soak.plan import SoakPlan
 from specswitch.soak.run import PathRun
 
@@ -24,7 +25,9 @@ def faults(run: PathRun) -> list[str]:
     elif run.tally.errors:
         found.append(run.tally.errors[0])
     if run.memory.verdict == "grows":
-        found.append(f"memory grows by {run.memory.slope:.2f} MiB per 1000 requests")
+        found.append(
+            f"memory grows by {run.memory.slope:.2f} MiB per 1000 requests: {_by_process(run.memory)}"
+        )
     state = run.state
     if state is not None and not (state["switches"] and state["plain_steps"] and state["speculative_steps"]):
         found.append("the server never switched: nothing was tried")
@@ -108,9 +111,13 @@ def describe(run: PathRun) -> str:
         f"  idle after {_number(n['idle_after_s'])} s with {n['tokens_left_when_idle']} KV slots in use, cache "
         f"{'emptied' if run.flushed else 'NOT emptied'}",
         f"  memory {m.verdict}: {_number(m.slope)} [{_number(m.low)}, {_number(m.high)}] MiB per 1000 requests, "
-        f"limit {m.limit:g}; {_number(m.first_mib)} -> {_number(m.last_mib)} MiB",
+        f"limit {m.limit:g}; {_number(m.first_mib)} -> {_number(m.last_mib)} MiB; {_by_process(m)}",
     ]
     return "\n".join([*lines, *(f"  - {fault}" for fault in faults(run))])
+
+
+def _by_process(growth: Growth) -> str:
+    return ", ".join(f"{name} {slope:.2f}" for name, slope in growth.by_process.items()) or "no process known"
 
 
 def _number(value: float | None) -> str:

@@ -160,7 +160,7 @@ ON_V2 = [
     Fault(
         "the deferred draft state is not fetched",
         "v2",
-        by(WORKERS, "batch.spec_info.materialise()", "pass"),
+        by(WORKERS, "batch.spec_info.materialise(batch)", "pass"),
         "TypeError.*NoneType",
     ),
     Fault(
