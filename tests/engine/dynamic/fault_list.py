@@ -82,7 +82,7 @@ ON_V1 = [
     Fault(
         "the next draft input takes other rows' tokens",
         "v1",
-        by(V1, "bonus_tokens=next_ids[rows]", "bonus_tokens=next_ids[: len(rows)]"),
+        by(V1, "draft_input.bonus_tokens[rows]", "draft_input.bonus_tokens[: len(rows)]"),
         "bonus_token_is_the_newest",
     ),
     Fault(

@@ -80,9 +80,9 @@ SECOND = ("short0", "short1", "short2", "long0")
 
 
 def crossing() -> tuple[list[Ask], list[Ask]]:
-    """The short requests end one after the other, in the order of the batch."""
+    """The short requests end one after the other, in the order of the batch; the first before its window is full."""
     longs, shorts = loads.crossing(seed=5, long=60)
-    return longs, [Ask(a.rid, a.prompt, 9 + 3 * i) for i, a in enumerate(shorts)]
+    return longs, [Ask(a.rid, a.prompt, 9 + 3 * i if i else WINDOW - 2) for i, a in enumerate(shorts)]
 
 
 def second_turn(outputs: dict[str, list[int]], rid: str) -> list[int]:
@@ -107,8 +107,8 @@ def serve(engine: Engine) -> tuple[dict[str, list[int]], Rows]:
     longs, shorts = crossing()
     for i, ask in enumerate(longs):
         loads.submit(engine, ask, return_logprob=i == 0)
-    for ask in shorts:
-        loads.submit(engine, ask, at_step=12)
+    for i, ask in enumerate(shorts):
+        loads.submit(engine, ask, at_step=12 if i >= 3 else 15)  # the first three are prefilled while off
     first = {rid: out.output_ids for rid, out in engine.run(MOST_STEPS).items()}
     return second_turns(engine, first), watch.last
 
