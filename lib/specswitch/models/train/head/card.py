@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-PARTS = {"held_out": "the target's own user turns, held out", "questions": "questions written by people"}
+PARTS = {"held_out": "the target's own user turns, held out", "questions": "everyday questions"}
 KINDS = {"greedy": "greedy", "sampled_t0.7": "sampled at 0.7, matched by the greedy chain"}
 _CARD = """# EAGLE-3 head for {target}
 
