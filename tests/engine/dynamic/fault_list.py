@@ -254,7 +254,7 @@ def on_both(path: str) -> list[Fault]:
                 "input_ids=self.tokens[slots, column]",
                 "input_ids=self.tokens[slots, (column - 1) % self.window]",
             ),
-            "draft rows differ",
+            "draft rows differ|IndexError",
         ),
         Fault(
             "pending tokens enter the prefix cache",
