@@ -17,6 +17,7 @@ from engine.harness import Engine
 pytestmark = pytest.mark.engine
 
 BATCH, STEPS, WINDOW = 8, 100, 16
+JOINING = (31, 37)  # prompt lengths
 Forward = tuple[str, str, int, int, bool]  # model, forward mode, requests, tokens, spec_info is None
 
 
@@ -36,20 +37,26 @@ def count(engine: Engine, seen: list[Forward]) -> None:
         runner.forward = counted
 
 
-def hundred_plain_steps(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int, int]:
-    """Forwards, plain steps and speculative steps while eight requests decode off."""
+def decoding(path: str, pair: Pair, opts: dict[str, Any], seen: list[Forward]) -> Engine:
+    """An engine in which BATCH requests decode; from now on its forwards are written into `seen`."""
     engine = Engine(path, *pair, **opts)
-    seen: list[Forward] = []
     count(engine, seen)
     rng = random.Random(1)
     for i in range(BATCH):
-        engine.submit(loads.prompt(rng, 20 + i), {"max_new_tokens": 200, "ignore_eos": True})
+        engine.submit(loads.prompt(rng, 20 + i), {"max_new_tokens": 300, "ignore_eos": True})
     while len(engine.running()) < BATCH:
         engine.step()
     engine.step(2)  # the requests' last prefill is behind us on the overlapping path, too
+    seen.clear()
+    return engine
+
+
+def hundred_plain_steps(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int, int]:
+    """Forwards, plain steps and speculative steps while eight requests decode off."""
+    seen: list[Forward] = []
+    engine = decoding(path, pair, opts, seen)
     totals = engine.scheduler.specswitch_counters.totals
     plain, speculative = totals.plain_steps, totals.speculative_steps
-    seen.clear()
     engine.step(STEPS)
     return Counter(seen), totals.plain_steps - plain, totals.speculative_steps - speculative
 
@@ -72,28 +79,17 @@ def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str) -> 
         assert extends == {"eager": STEPS, "stale": 0}[sync]
 
 
-def prefilled_while_others_decode(
-    path: str, pair: Pair, opts: dict[str, Any]
-) -> tuple[Counter, int | None, int]:
-    """Forwards in the iterations in which two requests join eight others, prompts written, iterations seen."""
-    engine = Engine(path, *pair, **opts)
+def joined(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int | None]:
+    """Forwards in the iterations in which two requests join eight others; prefills without the draft, all in all."""
     seen: list[Forward] = []
-    count(engine, seen)
+    engine = decoding(path, pair, opts, seen)
     rng = random.Random(3)
-    for i in range(BATCH):
-        engine.submit(loads.prompt(rng, 20 + i), {"max_new_tokens": 300, "ignore_eos": True})
-    while len(engine.running()) < BATCH:
-        engine.step()
-    engine.step(2)
-    seen.clear()
-    engine.submit(loads.prompt(rng, 31), {"max_new_tokens": 300, "ignore_eos": True})
-    engine.submit(loads.prompt(rng, 37), {"max_new_tokens": 300, "ignore_eos": True})
-    steps = 0
+    for tokens in JOINING:
+        engine.submit(loads.prompt(rng, tokens), {"max_new_tokens": 300, "ignore_eos": True})
     while len(engine.running()) < BATCH + 2:
         engine.step()
-        steps += 1
     rows = engine.worker.prompt_rows
-    return Counter(seen), rows and rows.forwards, steps
+    return Counter(seen), rows and rows.forwards
 
 
 @pytest.mark.parametrize("path", ["v1", "v2"])
@@ -101,18 +97,16 @@ def prefilled_while_others_decode(
 def test_a_prefill_spares_the_draft_while_off_and_only_then(
     pair: Pair, path: str, threshold: int, whole: bool
 ) -> None:
-    forwards, _, _ = runs.in_child(
-        prefilled_while_others_decode, path, pair, runs.options(threshold, "lazy", speculative_lazy_window=64)
-    )
-    prompts = {name for name, mode, _, tokens, _ in forwards if mode == "EXTEND" and tokens in (31, 37, 68)}
+    options = runs.options(threshold, "lazy", speculative_lazy_window=64)
+    forwards, _ = runs.in_child(joined, path, pair, options)
+    sizes = {*JOINING, sum(JOINING)}
+    prompts = {name for name, mode, _, tokens, _ in forwards if mode == "EXTEND" and tokens in sizes}
     assert prompts == ({"target", "draft"} if whole else {"target"})
 
 
 @pytest.mark.parametrize("path", ["v1", "v2"])
 def test_prompts_prefilled_off_are_written_once_each(pair: Pair, path: str) -> None:
-    _, written, _ = runs.in_child(
-        prefilled_while_others_decode, path, pair, runs.options(0, "lazy", speculative_lazy_window=64)
-    )
+    _, written = runs.in_child(joined, path, pair, runs.options(0, "lazy", speculative_lazy_window=64))
     assert written is not None
     assert 1 <= written <= BATCH + 2, "one pass for each prefill batch"
 
