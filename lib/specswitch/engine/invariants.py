@@ -121,21 +121,27 @@ def _check_pending(scheduler: Any, req: Any) -> None:
 
 
 def _check_kv_slots(scheduler: Any, live: list[Any]) -> None:
+    """One gather for all requests: on a GPU each look at the table waits for the device."""
     table = scheduler.req_to_token_pool.req_to_token
     allocator = scheduler.token_to_kv_pool_allocator
+    spans = [(r.req_pool_idx, range(r.cache_protected_len, r.kv_committed_len)) for r in live]
+    rows = torch.tensor([slot for slot, span in spans for _ in span], dtype=torch.int64)
+    columns = torch.tensor([i for _, span in spans for i in span], dtype=torch.int64)
+    on_device = table[rows.to(table.device), columns.to(table.device)].to(torch.int64)
     free = torch.cat([allocator.free_pages, allocator.release_pages])
-    seen: set[int] = set()
-    for req in live:
-        on_device = table[req.req_pool_idx, req.cache_protected_len : req.kv_committed_len]
-        own = on_device.tolist()
+    pages_in_use = torch.unique(on_device // allocator.page_size)
+    freed = set(pages_in_use[torch.isin(pages_in_use, free)].tolist())
+    slots, seen, first = on_device.tolist(), set[int](), 0
+    for req, (_, span) in zip(live, spans, strict=True):
+        own = slots[first : first + len(span)]
+        first += len(span)
         _require(0 not in own, "committed_slots_written", f"{req.rid}: slot 0 among {own}")
         _require(len(set(own)) == len(own), "slots_of_a_request_differ", f"{req.rid}: {own}")
         shared = seen & set(own)
         _require(not shared, "slots_belong_to_one_request", f"{req.rid}: {sorted(shared)}")
         seen |= set(own)
-        pages = torch.unique(on_device.to(free.dtype) // allocator.page_size)
-        freed = pages[torch.isin(pages, free)].tolist()
-        _require(not freed, "committed_slots_are_not_free", f"{req.rid}: pages {freed}")
+        lost = sorted(freed & {slot // allocator.page_size for slot in own})
+        _require(not lost, "committed_slots_are_not_free", f"{req.rid}: pages {lost}")
 
 
 def _check_pool(scheduler: Any, batch: Any) -> None:
