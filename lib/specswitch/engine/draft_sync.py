@@ -49,6 +49,12 @@ def rows_of(req: Any) -> int | None:
     return None if start is None else max(start, getattr(req, PROMPT_LEN, 0))
 
 
+def put(host: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a host tensor to the device without waiting for what the device still has to do."""
+    pinned = host.pin_memory() if device.type == "cuda" else host
+    return pinned.to(device, non_blocking=True)
+
+
 @dataclass(slots=True)
 class DraftState:
     """What the next draft step starts from, for some rows of a batch.
@@ -199,8 +205,8 @@ class DraftSync:
         device = self.req_to_token.device
         positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])
         of_row = torch.repeat_interleave(torch.tensor(rows), torch.tensor(counts))
-        positions, of_row = positions.to(device), of_row.to(device)
-        rows_on_device = torch.tensor(rows, device=device)
+        positions, of_row = put(positions, device), put(of_row, device)
+        rows_on_device = put(torch.tensor(rows), device)
         slots = batch.req_pool_indices[of_row].to(torch.int64)
         column = positions % self.window
         lens_of_rows = torch.tensor([lens[i] for i in rows], dtype=batch.seq_lens_cpu.dtype)
@@ -210,7 +216,7 @@ class DraftSync:
             forward_mode=ForwardMode.EXTEND,
             input_ids=self.tokens[slots, column],
             req_pool_indices=batch.req_pool_indices[rows_on_device],
-            seq_lens=lens_of_rows.to(device=device, dtype=batch.seq_lens.dtype),
+            seq_lens=put(lens_of_rows, device).to(batch.seq_lens.dtype),
             seq_lens_cpu=lens_of_rows,
             seq_lens_sum=int(lens_of_rows.sum()),
             orig_seq_lens=None,
@@ -251,7 +257,7 @@ def merge_state(spec_info: EagleDraftInput, state: DraftState) -> None:
         spec_info.topk_index = state.topk_index
         spec_info.hidden_states = state.hidden_states
         return
-    rows = torch.tensor(state.rows, device=spec_info.topk_p.device)
+    rows = put(torch.tensor(state.rows), spec_info.topk_p.device)
     spec_info.topk_p = spec_info.topk_p.index_copy(0, rows, state.topk_p.to(spec_info.topk_p.dtype))
     spec_info.topk_index = spec_info.topk_index.index_copy(
         0, rows, state.topk_index.to(spec_info.topk_index.dtype)

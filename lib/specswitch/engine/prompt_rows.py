@@ -20,7 +20,7 @@ from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_sync import DraftSync
+from specswitch.engine.draft_sync import DraftSync, put
 
 
 class _RowsWrittenError(Exception):
@@ -107,10 +107,7 @@ class PromptRows:
         ends = np.cumsum(counts) - 1
         last = np.asarray(starts) + np.asarray(counts) - 1
         positions = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
-        on_host = torch.from_numpy(np.concatenate([*positions, ends, last]))
-        if device.type == "cuda":
-            on_host = on_host.pin_memory()  # else the copy would wait for the target's forward
-        on_device = on_host.to(device, non_blocking=True)
+        on_device = put(torch.from_numpy(np.concatenate([*positions, ends, last])), device)
         of_token, of_end, of_last = on_device.split([tokens, len(counts), len(counts)])
 
         # The draft reads at each position the token that follows it.
