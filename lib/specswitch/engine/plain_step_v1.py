@@ -63,14 +63,14 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
     sync.remember(reqs, lens, batch.req_pool_indices, positions, output.hidden_states, result.next_token_ids)
     output.hidden_states = None
 
-    if batch.return_logprob:
-        _append_logprobs(batch, result)
     # What needs the GPU is launched before the tokens are waited for: afterwards it would stand idle.
     draft_input = EagleDraftInput(
         bonus_tokens=result.next_token_ids.to(torch.int32),
         capture_hidden_mode=CaptureHiddenMode.LAST,
         **placeholder_state(worker, len(reqs)),
     )
+    if batch.return_logprob:
+        _append_logprobs(batch, result)
     unfinished = _append_tokens(batch, result.next_token_ids.tolist())
     synced = _leave_draft_input(worker, batch, sync, draft_input, unfinished)
 
