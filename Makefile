@@ -10,10 +10,14 @@ STAMP    = $(VENV)/.ready-$(PROFILE)
 export PYTHONPYCACHEPREFIX =
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: report test test-all soak lint setup lock clean
+.PHONY: report crossover test test-all soak lint setup lock clean
 
 report: $(STAMP)
 	$(BIN)/specswitch sweep --out reports/quickstart --resume
+
+# Where speculation stops paying on two cores: closed batches of up to 128 requests.
+crossover: $(STAMP)
+	$(BIN)/specswitch sweep -f notebooks/plans/cpu-closed.yaml --out reports/crossover --resume
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=15
