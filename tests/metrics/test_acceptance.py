@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from metrics.synthetic import plain_step, request, verify_step
 from specswitch.metrics import acceptance
 from specswitch.metrics.ratio import Ratio, pooled
+from specswitch.metrics.records import StepRecord
 
 ACCEPTS = [3, 0, 2, 1, 3, 0, 0, 1, 2, 3]
 
@@ -80,3 +81,13 @@ def test_always_on_accept_length_pools_counts_of_completed_requests():
 def test_pooling_weighs_events_not_groups():
     assert pooled([Ratio(1, 1), Ratio(0, 9)]).value == pytest.approx(0.1)
     assert pooled([]).value is None
+
+
+def test_requests_that_had_ended_before_a_step_are_not_counted_as_verified():
+    """The overlap scheduler runs them once more and throws their tokens away: 3 live rows of 4 accept 5 drafts."""
+    step = StepRecord(0.0, 4, "speculative", 9, 5, 8, 0, False, None)
+    nobody = StepRecord(1.0, 1, "speculative", 0, 0, 0, 0, False, None)
+    assert acceptance.accept_length([step, nobody]) == Ratio(8, 3)
+    assert acceptance.accept_length([nobody]).value is None
+    rate = acceptance.accept_rate([step, nobody]).value
+    assert acceptance.accept_length([step, nobody]).value == pytest.approx(1 + 3 * rate)

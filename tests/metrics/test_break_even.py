@@ -26,7 +26,7 @@ LENGTHS = st.dictionaries(st.integers(1, 64), st.floats(1.0, 4.0), min_size=1, m
 
 
 def step(batch: int, mode: str, ms: float | None, emitted: int = 0) -> StepRecord:
-    return StepRecord(0.0, batch, mode, 0, 0, emitted, 0, False, ms)  # type: ignore[arg-type]
+    return StepRecord(0.0, batch, mode, 0, max(emitted - batch, 0), emitted, 0, False, ms)  # type: ignore[arg-type]
 
 
 def waves(ratios: dict[int, list[float]]) -> list[Wave]:

@@ -49,3 +49,17 @@ def test_a_server_without_step_counters_still_gives_throughput_and_latency():
     assert metrics["output_tok_s"] == 1.0
     assert metrics["accept_length"] is None
     assert metrics["switches"] is None
+
+
+def test_latencies_of_a_closed_batch_are_those_of_every_request():
+    """Its window opens when the last request has a token and closes when the first ends: none begins or ends inside."""
+    records = [request(0.0, 5.0 + i, (1.0 + i, 2.0 + i, 5.0 + i)) for i in range(3)]
+    window = Window(3.0, 5.0)
+    inside = point_metrics(records, [], window)
+    assert (inside["measured_requests"], inside["ttft_ms"]["mean"]) == (0, 3000.0)
+    closed = point_metrics(records, [], window, closed_batch=True)
+    assert closed["measured_requests"] == 3
+    assert closed["ttft_ms"]["mean"] == 2000.0
+    assert closed["tpot_ms"]["mean"] == 2000.0
+    assert closed["e2e_ms"]["p50"] == 6000.0
+    assert closed["output_tok_s"] == inside["output_tok_s"]

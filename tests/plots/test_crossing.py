@@ -19,7 +19,7 @@ ARM = "dynamic-v2-t4"
 
 def made_up(repeats: int = 2) -> Crossing:
     steps = [
-        (0.01 * i, batch, "speculative" if batch <= 4 else "plain", batch * (2 if batch <= 4 else 1))
+        (0.01 * i, batch, *(("speculative", batch, 2 * batch) if batch <= 4 else ("plain", 0, batch)))
         for i in range(400)
         for batch in [2 if i % 200 < 100 else 12]
     ]

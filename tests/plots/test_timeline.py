@@ -13,6 +13,7 @@ def steps(n=1000, batch=lambda i: 4):
                 "t_s": 5 + 0.01 * i,
                 "batch": batch(i),
                 "mode": "speculative" if batch(i) <= 4 else "plain",
+                "accepted": batch(i) if batch(i) <= 4 else 0,
                 "emitted": batch(i) * (2 if batch(i) <= 4 else 1),
             }
             for i in range(n)
@@ -48,7 +49,7 @@ def test_a_slice_in_one_mode_has_no_mark_of_the_other():
 
 
 def test_no_steps_no_figure():
-    assert timeline(steps(0).reindex(columns=["t_s", "batch", "mode", "emitted"])) is None
+    assert timeline(steps(0).reindex(columns=["t_s", "batch", "mode", "accepted", "emitted"])) is None
 
 
 def test_accept_length_is_that_of_the_verify_steps_and_a_gap_without_any():

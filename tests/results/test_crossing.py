@@ -46,7 +46,9 @@ def test_rates_hold_every_token_that_arrived_while_the_load_was_driven(run):
     assert len(first) == 8
     (point,) = [p for p in run.points if p["label"] == "none" and p["repeat"] == 0]
     assert first["tok_s"].mean() == pytest.approx(point["output_tok_s_load"])
-    assert first["t_s"].tolist() == pytest.approx([0.5 + i for i in range(8)])
+    assert first["t_s"].tolist() == [0.5 + i for i in range(8)], (
+        "exactly, or slices of repeats would not meet"
+    )
 
 
 def test_recovery_is_beside_always_on_of_the_same_repeat(run):

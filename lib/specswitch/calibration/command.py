@@ -43,7 +43,7 @@ def calibrate_command(
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
-    from specswitch.serving.interrupt import signals_interrupt
+    from specswitch.serving.interrupt import how_interrupted, signals_interrupt
     from specswitch.sweep.batch import BAD_INPUT_ERRORS
     from specswitch.sweep.given import read_given
     from specswitch.sweep.measure import PointFailedError, StepLogError
@@ -63,7 +63,7 @@ def calibrate_command(
     except (ServingError, PointFailedError, StepLogError) as problem:
         _end(1, str(problem))
     except KeyboardInterrupt as stopped:
-        how = f"interrupted by {stopped.args[0]}" if stopped.args else "interrupted"
+        how = how_interrupted(stopped)
         _end(1, f"{how}: no step times were kept; the server's log: {folder / 'server.log'}")
     about["parameters"] = shorten(plan.parameters.changed(), folder)
     found = outcome.Calibration(path, waves, accept_length)

@@ -1,7 +1,7 @@
 """Acceptance and speculation, from what the engine did in each decode step. Lists of `StepRecord` in.
 
 - accept length = tokens emitted per request per **verify** step, bonus token included. Tokens of plain steps
-  are not in it; with k drafts it lies in [1, k + 1].
+  are not in it, nor rows of requests that had ended before; with k drafts it lies in [1, k + 1].
 - accept rate = accepted draft tokens / proposed draft tokens, verify steps only, bonus not in it. Where the
   draft length varies, this is the one to compare.
 - speculated share = share of decode steps (and, separately, of output tokens) made by speculative steps.
@@ -31,7 +31,7 @@ def verify_steps(steps: Iterable[StepRecord]) -> list[StepRecord]:
 def accept_length(steps: Steps) -> Ratio:
     """Tokens emitted in verify steps / (requests x verify steps). Bonus token included."""
     verified = verify_steps(steps)
-    return Ratio(sum(s.emitted for s in verified), sum(s.batch for s in verified))
+    return Ratio(sum(s.emitted for s in verified), sum(s.live for s in verified))
 
 
 def accept_rate(steps: Steps) -> Ratio:

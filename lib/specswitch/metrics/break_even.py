@@ -47,7 +47,7 @@ def wave(batch: int, repeat: int, mode: str, steps: Sequence[StepRecord]) -> Wav
     timed = [s.step_ms for s in full if s.step_ms is not None]
     if len(timed) < SETTLING_STEPS:
         return None
-    accepted = Ratio(sum(s.emitted for s in full), sum(s.batch for s in full))
+    accepted = Ratio(sum(s.emitted for s in full), sum(s.live for s in full))
     return Wave(
         batch, repeat, mode, median(timed), len(timed), accepted if mode == "speculative" else Ratio(0, 0)
     )

@@ -18,16 +18,22 @@ ERRORS_KEPT = 5
 
 
 def point_metrics(
-    records: Sequence[RequestRecord], steps: Sequence[StepRecord], window: Window | None
+    records: Sequence[RequestRecord],
+    steps: Sequence[StepRecord],
+    window: Window | None,
+    *,
+    closed_batch: bool = False,
 ) -> dict[str, Any]:
     """All metrics of one point.
 
     `window` is the steady window (seconds, CLOCK_MONOTONIC), None when none was reached: then every windowed
     number is None and `steady` is False. `steps` may be empty (a server without our counters). Counts of
-    requests, errors and tokens are over the whole run; everything else is inside the window.
+    requests, errors and tokens are over the whole run; everything else is inside the window. Only in a closed batch,
+    where hardly a request begins or ends inside, what there is one of per request is over every request.
     """
     inside = acceptance.steps_in(steps, window) if window else []
     counted: Sequence[RequestRecord] = records if window else ()
+    of_requests = None if closed_batch else window
     ratios = {
         "accept_length": acceptance.accept_length(inside),
         "accept_rate": acceptance.accept_rate(inside),
@@ -42,11 +48,11 @@ def point_metrics(
         "output_tok_s": throughput.output_throughput(records, window),
         "output_tok_s_peak": throughput.peak_throughput(records, window),
         "output_tok_s_whole_run": throughput.whole_run_throughput(records),
-        "ttft_ms": latency.summary(latency.ttft_ms(counted, window)),
+        "ttft_ms": latency.summary(latency.ttft_ms(counted, of_requests)),
         "itl_ms": latency.summary(latency.itl_ms(counted, window)),
-        "tpot_ms": latency.summary(latency.tpot_ms(counted, window)),
-        "e2e_ms": latency.summary(latency.e2e_ms(counted, window)),
-        "queue_delay_ms": latency.summary(latency.queue_delay_ms(counted, window)),
+        "tpot_ms": latency.summary(latency.tpot_ms(counted, of_requests)),
+        "e2e_ms": latency.summary(latency.e2e_ms(counted, of_requests)),
+        "queue_delay_ms": latency.summary(latency.queue_delay_ms(counted, of_requests)),
         **{name: ratio.value for name, ratio in ratios.items()},
         "ratios": {name: ratio.as_dict() for name, ratio in ratios.items()},
         "switches": acceptance.switches(inside),
@@ -55,7 +61,7 @@ def point_metrics(
         "in_flight_max": in_flight_max(records),
         "degenerate": degeneracy.is_degenerate(ratios["repeat_4gram_share"]),
         **request_counts(records),
-        "measured_requests": len(latency.ended_in(counted, window)),
+        "measured_requests": len(latency.ended_in(counted, of_requests)),
     }
 
 

@@ -45,7 +45,8 @@ class RequestRecord:
 class StepRecord:
     """One decode step as the engine did it.
 
-    `t_s`: CLOCK_MONOTONIC seconds when the step's result was known. `batch`: decode requests in the step.
+    `t_s`: CLOCK_MONOTONIC seconds when the step's result was known. `batch`: decode requests in the step, those
+    included that had ended before (the overlap scheduler notices one step late, and throws their tokens away).
     `mode`: "plain" (one target token per request) or "speculative" (draft + verify). `proposed`,
     `accepted`: draft tokens over the batch, 0 in plain steps. `emitted`: tokens produced, bonus included.
     `synced`: plain-step tokens brought into the draft KV cache in this step. `switched`: the mode differs
@@ -62,3 +63,8 @@ class StepRecord:
     synced: int
     switched: bool
     step_ms: float | None
+
+    @property
+    def live(self) -> int:
+        """Requests that got tokens: each emits what it accepted and one more."""
+        return self.emitted - self.accepted

@@ -49,4 +49,4 @@ def soon_after_resume(steps: Steps, within: int = SOON) -> Ratio:
 
 
 def _one(step: StepRecord) -> Ratio:
-    return Ratio(step.emitted, step.batch)
+    return Ratio(step.emitted, step.live)

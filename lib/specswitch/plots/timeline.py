@@ -40,7 +40,7 @@ def binned(steps: pd.DataFrame, bins: int) -> pd.DataFrame:
         slice=at,
         speculative=verify,
         verify_tokens=steps["emitted"].where(verify, 0),
-        verify_requests=steps["batch"].where(verify, 0),
+        verify_requests=(steps["emitted"] - steps["accepted"]).where(verify, 0),
     ).groupby("slice")
     out = grouped.agg(
         batch=("batch", "mean"),

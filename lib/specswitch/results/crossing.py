@@ -24,7 +24,7 @@ RATE_SLICES = 60
 RATE_COLUMNS = ("label", "repeat", "t_s", "tok_s")
 RECOVERY_COLUMNS = ("label", "repeat", "step", "num", "den", "always_num", "always_den")
 CHANGE_COLUMNS = ("label", "repeat", "to", "offset", "relative")
-STEP_COLUMNS = ("t_s", "batch", "mode", "emitted")
+STEP_COLUMNS = ("t_s", "batch", "mode", "accepted", "emitted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,10 @@ def steps_of(run: Run, label: str, repeat: int | None = None) -> pd.DataFrame:
     for point in _by_repeat(run):
         if point["label"] == label and repeat in (None, point["repeat"]):
             start_s = point["load_started_s"]
-            rows = [(s.t_s - start_s, s.batch, s.mode, s.emitted) for s in run.steps(point["point_id"])]
+            rows = [
+                (s.t_s - start_s, s.batch, s.mode, s.accepted, s.emitted)
+                for s in run.steps(point["point_id"])
+            ]
             return pd.DataFrame(rows, columns=list(STEP_COLUMNS))
     return pd.DataFrame(columns=list(STEP_COLUMNS))
 
@@ -104,7 +107,9 @@ def rates(run: Run, slices: int = RATE_SLICES) -> pd.DataFrame:
         counts = per_second(run.requests(point["point_id"]), Window(start_s, end_s), slices)
         width_s = (end_s - start_s) / slices
         rows += [
-            (point["label"], point["repeat"], (i + 0.5) * width_s, rate) for i, rate in enumerate(counts)
+            # Rounded: a duration is a difference of two clock readings, and slices of repeats must meet.
+            (point["label"], point["repeat"], round((i + 0.5) * width_s, 6), rate)
+            for i, rate in enumerate(counts)
         ]
     return pd.DataFrame(rows, columns=list(RATE_COLUMNS))
 

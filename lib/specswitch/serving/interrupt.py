@@ -31,3 +31,12 @@ def signals_interrupt() -> Iterator[None]:
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def how_interrupted(stopped: BaseException) -> str:
+    """In words, what interrupted: `interrupted by SIGTERM`, or `interrupted`.
+
+    The signal's name is looked for in the exception's text: what was running may have added to it (a codec does).
+    """
+    name = next((kind.name for kind in SIGNALS if any(kind.name in str(arg) for arg in stopped.args)), None)
+    return f"interrupted by {name}" if name else "interrupted"

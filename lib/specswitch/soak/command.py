@@ -50,7 +50,7 @@ def soak_command(
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
-    from specswitch.serving.interrupt import signals_interrupt
+    from specswitch.serving.interrupt import how_interrupted, signals_interrupt
     from specswitch.serving.launch import launch
     from specswitch.soak import identity, outcome
     from specswitch.soak.plan import DEFAULTS, make_plan
@@ -90,7 +90,7 @@ def soak_command(
     except (ServingError, identity.NoReferenceError) as problem:
         click.echo(f"error: {problem}", err=True)
     except KeyboardInterrupt as stopped:
-        how = f"interrupted by {stopped.args[0]}" if stopped.args else "interrupted"
+        how = how_interrupted(stopped)
         _end(1, f"{how}; {outcome.SUMMARY} holds the paths that were over by then, the logs are in {folder}")
     summary = outcome.save(plan, runs, folder, about)
     for run in runs:

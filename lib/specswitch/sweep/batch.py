@@ -26,7 +26,7 @@ from specswitch.results.provenance import shorten
 from specswitch.results.run import read_run
 from specswitch.results.store import mark_interrupted
 from specswitch.serving.errors import PreflightError
-from specswitch.serving.interrupt import signals_interrupt
+from specswitch.serving.interrupt import how_interrupted, signals_interrupt
 from specswitch.sweep.eta import ahead
 from specswitch.sweep.follow import follow
 from specswitch.sweep.notebook_file import NotebookError, load_template
@@ -193,7 +193,7 @@ def _outcome(
 def in_words(problem: BaseException) -> str:
     """What ended a run, in one line."""
     if isinstance(problem, KeyboardInterrupt):
-        return f"interrupted by {problem.args[0]}" if problem.args else "interrupted"
+        return how_interrupted(problem)
     name, value = getattr(problem, "ename", None), getattr(problem, "evalue", None)
     if name is not None:
         return f"{name}: {value}" if value else str(name)

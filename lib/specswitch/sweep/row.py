@@ -50,7 +50,8 @@ def numbers(point: AnyPoint, measured: Measured) -> dict[str, Any]:
     """The measured half of the row. A load that changes over time has no steady window; its row says so."""
     load = measured.load
     if isinstance(point, Point):
-        return point_metrics(load.records, measured.steps, load.window)
+        closed = not point.workload.refill
+        return point_metrics(load.records, measured.steps, load.window, closed_batch=closed)
     driven = Window(load.started_s, load.started_s + point.shape.duration_s)
     return {
         "shape": point.shape.text,
