@@ -40,6 +40,7 @@ def test_an_interrupt_asks_the_work_to_stop_waits_for_it_and_goes_on():
     import time
 
     halt, ended = threading.Event(), []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without
 
     async def until_halted():
         threading.Timer(
@@ -49,6 +50,9 @@ def test_an_interrupt_asks_the_work_to_stop_waits_for_it_and_goes_on():
             await asyncio.sleep(0.01)
         ended.append(time.monotonic())
 
-    with pytest.raises(KeyboardInterrupt):
-        run_in_own_loop(until_halted, on_interrupt=halt.set)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_in_own_loop(until_halted, on_interrupt=halt.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended
