@@ -40,7 +40,8 @@ def test_an_interrupt_asks_the_work_to_stop_waits_for_it_and_goes_on():
     import time
 
     halt, ended = threading.Event(), []
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without
+    # A job in the background begins without a handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def until_halted():
         threading.Timer(
