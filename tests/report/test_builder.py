@@ -18,6 +18,7 @@ from specswitch.plots.catalogue import FIGURES
 from specswitch.report import ReportCheckError, ReportError, build, builder, check, execution
 from specswitch.report.banners import banners
 from specswitch.report.check import Page
+from specswitch.report.scrub import absolute_paths
 from specswitch.results import read_run, table
 from specswitch.results.layout import DamagedError, ResultsError
 
@@ -132,6 +133,7 @@ def test_a_damaged_point_makes_the_page_say_incomplete(tmp_path):
     assert banner.headline == "INCOMPLETE:"
     assert "3 of 4 planned points" in banner.text
     assert "1 point could not be read" in banner.text
+    assert not absolute_paths(banner.text), "else the page would be refused"
 
 
 @pytest.fixture(scope="module")

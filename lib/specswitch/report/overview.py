@@ -104,7 +104,7 @@ def state(run: Run, points: pd.DataFrame) -> str:
     requests = f"{failed:,} requests failed in them" if failed else "no request failed in them"
     text = f"{len(done)} of {_many(len(points), 'planned point')} finished; {requests}."
     if run.problems:
-        text += f" {_many(len(run.problems), 'point')} could not be read: {'; '.join(run.problems)}."
+        text += f" {_many(len(run.problems), 'point')} could not be read: {scrub('; '.join(run.problems))}."
     return text
 
 
