@@ -59,7 +59,8 @@ class Behaviour:
 class Stats:
     """The server's own books. `events`: ("generate", input_ids), ("flush", succeeded), ("abort", rid), in order.
 
-    `sent_s`: when each event of a stream left, in order (monotonic seconds).
+    `sent_s`: when each event of a stream left, in order (monotonic seconds). `peers`: the client's port of each
+    `/generate`: the same port means the same connection.
     """
 
     in_flight: int = 0
@@ -68,6 +69,7 @@ class Stats:
     tokens: int = 0
     events: list[tuple[str, Any]] = field(default_factory=list)
     sent_s: list[float] = field(default_factory=list)
+    peers: list[int] = field(default_factory=list)
 
 
 class FakeServer:
@@ -173,6 +175,7 @@ class FakeServer:
         arrived = time.monotonic()
         body = orjson.loads(await request.read())
         stats.requests += 1
+        stats.peers.append((request.transport and request.transport.get_extra_info("peername") or ("", 0))[1])
         if self.behaviour.die_after is not None and stats.requests >= self.behaviour.die_after:
             os._exit(3)
         stats.in_flight += 1

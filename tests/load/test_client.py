@@ -10,6 +10,7 @@ import pytest
 from fakes.fake_server import Behaviour, FakeServer, serving
 from fakes.script import Step
 from load.support import one_record, record_and_send_times, request_of
+from specswitch.load import client
 from specswitch.load.answer import Answer
 from specswitch.load.client import GenerateClient, broken_promise
 from specswitch.metrics import latency, throughput
@@ -115,6 +116,25 @@ async def test_no_server_is_a_failure():
         record = await client.generate(request_of(4), lambda _: None)
     assert record.outcome == "failed"
     assert "127.0.0.1:1" in record.error
+
+
+async def test_a_connection_that_was_idle_is_not_used_again(monkeypatch):
+    """A server closes idle connections (the engine's after 5 s): a request sent at that moment would be lost."""
+    monkeypatch.setattr(client, "IDLE_CONNECTION_S", 0.3)
+    server = FakeServer(Behaviour(script=(Step(1, 1, "a"),)))
+    async with serving(server) as url, GenerateClient(url, 5.0) as sender:
+        for pause_s in (0.0, 0.0, 0.6):
+            await asyncio.sleep(pause_s)
+            record = await sender.generate(request_of(1), lambda _: None)
+            assert record.outcome == "ok", record.error
+    first, second, third = server.stats.peers
+    assert first == second != third
+
+
+def test_an_idle_connection_is_given_up_well_before_the_engine_closes_it():
+    from sglang.srt.environ import envs
+
+    assert 2 * client.IDLE_CONNECTION_S <= envs.SGLANG_TIMEOUT_KEEP_ALIVE.get()
 
 
 async def test_a_server_that_hangs_fails_the_request_after_its_timeout():

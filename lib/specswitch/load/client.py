@@ -21,6 +21,9 @@ from specswitch.load.answer import Answer, EventSplitter
 from specswitch.metrics.records import Outcome, RequestRecord
 
 BODY_KEPT = 300
+# An idle connection is dropped by us before the server drops it (uvicorn: after 5 s): a request on its way while the
+# server closes the connection would be lost, and count as failed.
+IDLE_CONNECTION_S = 2.0
 
 
 def auth_headers(api_key: str | None) -> dict[str, str]:
@@ -75,7 +78,7 @@ class GenerateClient:
 
     async def __aenter__(self) -> GenerateClient:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=0),
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=IDLE_CONNECTION_S),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s),
             headers=self._headers,
             auto_decompress=False,
