@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from specswitch.serving import proc
+from specswitch.serving import proc, scratch
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +51,13 @@ def new_record(nonce: str) -> tuple[Path, dict[str, Any]]:
         "supervisor": None,
         "processes": [],
         "exit_code": None,
+        "scratch": None,
     }
     return record_dir() / f"{nonce}.json", content
 
 
 def clean() -> list[int]:
-    """Kill what is left of servers whose supervisor is dead. Returns the pids that were killed."""
+    """Kill what is left of servers whose supervisor is dead, remove their temporary files. Returns the pids killed."""
     killed: list[int] = []
     here = proc.boot_and_namespace()
     for path in sorted(record_dir().glob("*.json")):
@@ -65,9 +66,11 @@ def clean() -> list[int]:
             continue
         valid_in = record.get("valid_in", "")
         if valid_in.split()[:1] != here.split()[:1]:
-            path.unlink(missing_ok=True)  # from before the last boot: nothing of it can live
+            scratch.remove(record.get("scratch"))  # from before the last boot: nothing of it can live
+            path.unlink(missing_ok=True)
         elif valid_in == here and not _held(record):
             killed += kill_recorded(record)
+            scratch.remove(record.get("scratch"))
             path.unlink(missing_ok=True)
     return killed
 

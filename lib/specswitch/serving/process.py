@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specswitch.serving import leftovers
+from specswitch.serving import leftovers, scratch
 from specswitch.serving.argv import secrets_in
 from specswitch.serving.errors import ServerExitedError
 from specswitch.serving.log_tail import log_tail, mask, masked
@@ -41,7 +41,7 @@ class ServerProcess:
         nonce: str,
         grace_s: float = GRACE_S,
     ) -> None:
-        """Start it. Raises OSError if the log file cannot be opened."""
+        """Start it, with a folder for temporary files that ends with it. Raises OSError without a log file."""
         self.argv = list(argv)
         self.log_path = log_path
         self._grace_s = grace_s
@@ -51,17 +51,21 @@ class ServerProcess:
         self._record_path, record = leftovers.new_record(nonce)
         command = [sys.executable, "-P", "-m", "specswitch.serving.supervisor"]
         command += [str(self._record_path), str(os.getpid()), f"{grace_s:g}", "--", *argv]
-        with contextlib.ExitStack() as stack:
+        folder = scratch.make()
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as undo:
+            undo.callback(scratch.remove, folder)
+            undo.callback(self._record_path.unlink, missing_ok=True)
             log = stack.enter_context(open(log_path, "ab")) if log_path is not None else None
-            write_record(self._record_path, record)
+            write_record(self._record_path, record | {"scratch": None if folder is None else str(folder)})
             self._supervisor = subprocess.Popen(
                 command,
-                env=dict(env),
+                env=dict(env) if folder is None else scratch.environment(env, folder),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+            undo.pop_all()
         _running.add(self)
 
     @property
@@ -119,6 +123,7 @@ class ServerProcess:
         code = record.get("exit_code")
         if code is None:
             leftovers.kill_recorded(record)
+            scratch.remove(record.get("scratch"))
             code = self._supervisor.returncode
         self._record_path.unlink(missing_ok=True)
         return int(code)

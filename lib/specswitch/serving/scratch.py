@@ -1,0 +1,45 @@
+"""A server's own folder for temporary files, which goes when the server goes: the engine leaves its sockets' names.
+
+Standard library only: the supervisor imports this.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+PREFIX = "specswitch-server-"
+# Linux takes 107 bytes for the path of a socket; the engine's names in this folder need 12.
+LONGEST = 95
+
+
+def make() -> Path | None:
+    """A new, private folder; None where its path would be too long for the engine's sockets."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    if len(os.fsencode(folder)) > LONGEST:
+        folder.rmdir()
+        return None
+    return folder
+
+
+def environment(values: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """A server's environment with its temporary files in `folder`.
+
+    What a GPU server compiles is worth keeping for the next one: it stays where it would be without the folder.
+    """
+    kept: dict[str, str] = {}
+    if values.get("SPECSWITCH_CPU") != "1":
+        shared, user = Path(tempfile.gettempdir()), getpass.getuser()
+        kept["TORCHINDUCTOR_CACHE_DIR"] = str(shared / f"torchinductor_{user}")
+        kept["CUTE_DSL_CACHE_DIR"] = str(shared / user / "cutlass_python_cache")
+    return {**kept, **values, "TMPDIR": str(folder)}
+
+
+def remove(folder: str | Path | None) -> None:
+    """Remove the folder of a server that has ended; anything else is left alone."""
+    if folder is not None and Path(folder).name.startswith(PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
