@@ -92,6 +92,12 @@ def test_readme_has_a_line_for_every_module() -> None:
     assert missing == []
 
 
+def test_nobody_is_told_to_open_a_notebook_of_the_checkout_itself() -> None:
+    """Jupyter saves into what it opens; `specswitch lab` opens a copy."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    assert [p.name for p in pages if re.search(r"jupyter[ -]lab\s+\S", p.read_text(encoding="utf-8"))] == []
+
+
 def _field_cases() -> dict[str, list[Path]]:
     """Test files by number of the field case, as the page lists them."""
     found = {}

@@ -12,6 +12,7 @@ import click
 
 from specswitch.bundle.command import bundle_command
 from specswitch.calibration.command import calibrate_command
+from specswitch.lab import lab_command
 from specswitch.option_types import Number
 from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command
@@ -218,5 +219,5 @@ def _want_utf8() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "specswitch", *sys.argv[1:]], environment)
 
 
-for _command in (bundle_command, calibrate_command, soak_command, *server_commands.COMMANDS):
+for _command in (bundle_command, calibrate_command, lab_command, soak_command, *server_commands.COMMANDS):
     main.add_command(_command)

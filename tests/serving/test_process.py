@@ -109,6 +109,16 @@ def test_an_interrupt_that_ends_the_owner_ends_the_server(tmp_path: Path, how: s
     assert owner.nothing_left()
 
 
+def test_a_second_interrupt_while_it_stops_does_not_let_the_owner_go_first(tmp_path: Path) -> None:
+    owner = Owner(tmp_path, ON_INTERRUPT="close")
+    owner.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)  # the helper ignores SIGTERM: it takes longer
+    owner.process.send_signal(signal.SIGINT)
+    owner.process.wait(GONE_S)
+    assert not runs(owner.server)
+    assert not runs(owner.helper)
+
+
 def test_sigterm_to_the_owner_ends_the_server(tmp_path: Path) -> None:
     """Field case C6: a restart of the kernel ends it without running any of its code."""
     owner = Owner(tmp_path)

@@ -25,6 +25,9 @@ from specswitch.serving.supervisor import KILL_DEADLINE_S, write_record
 GRACE_S = 6.0  # the engine looks at SIGTERM every 5 s
 
 _running: weakref.WeakSet[ServerProcess] = weakref.WeakSet()
+_stopping: set[ServerProcess] = (
+    set()
+)  # held, so that an interrupted wait is taken up again at interpreter exit
 
 
 class ServerProcess:
@@ -102,8 +105,10 @@ class ServerProcess:
     def stop(self) -> None:
         """End the server and everything below it; returns when they are gone. Safe to call again.
 
-        An interrupt while waiting does no harm: the supervisor was told already and goes on alone.
+        An interrupt while waiting does no harm: the supervisor was told already and goes on alone, and this
+        interpreter waits for it before it exits.
         """
+        _stopping.add(self)
         if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             self._supervisor.stdin.close()
         try:
@@ -115,6 +120,7 @@ class ServerProcess:
         if self.log_path is not None:
             mask(self.log_path, secrets_in(self.argv))
         _running.discard(self)
+        _stopping.discard(self)
 
     def _final_exit_code(self) -> int:
         """The command's exit code from the record; a supervisor that was killed leaves the rest to us."""
@@ -136,7 +142,7 @@ class ServerProcess:
 
 def _stop_all() -> None:
     """At interpreter exit: tell all supervisors first, then wait for each."""
-    mine = [p for p in _running if p._owner_pid == os.getpid()]  # not those a forked child inherited
+    mine = [p for p in {*_running, *_stopping} if p._owner_pid == os.getpid()]  # not those a fork inherited
     for process in mine:
         if process._supervisor.stdin is not None:
             process._supervisor.stdin.close()
