@@ -72,7 +72,6 @@ def _bring(original: Path, folder: Path) -> str | None:
     if is_now == was:
         _write(copy, notebook, now)
         return None
-        return None
     return f"{copy.name}: yours was changed by you, the original since then, too: yours is kept; --fresh sets it aside"
 
 
