@@ -9,12 +9,20 @@ import pytest
 from specswitch.serving import scratch
 
 
-def test_a_path_too_long_for_sockets_gives_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deep = tmp_path / ("x" * 90)
+def test_a_path_too_long_for_sockets_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep, short = tmp_path / ("x" * 90), tmp_path / "s"
     deep.mkdir()
+    short.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
+    monkeypatch.setattr(scratch, "SHORT", str(short))
+    monkeypatch.setattr(scratch, "LONGEST", len(str(short)) + 40)
+    folder = scratch.make()
+    assert folder is not None
+    assert folder.parent == short
+    monkeypatch.setattr(scratch, "LONGEST", 10)
     assert scratch.make() is None
     assert list(deep.iterdir()) == []
+    assert list(short.iterdir()) == [folder]
 
 
 def test_a_gpu_servers_compiled_kernels_stay_for_the_next_one(

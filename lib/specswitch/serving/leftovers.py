@@ -7,6 +7,7 @@ if the start time still matches.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -56,6 +57,13 @@ def new_record(nonce: str) -> tuple[Path, dict[str, Any]]:
     return record_dir() / f"{nonce}.json", content
 
 
+def forget(path: Path) -> None:
+    """Remove a record, and the directory with the last one."""
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # others are in it, or it is gone
+        path.parent.rmdir()
+
+
 def clean() -> list[int]:
     """Kill what is left of servers whose supervisor is dead, remove their temporary files. Returns the pids killed."""
     killed: list[int] = []
@@ -67,11 +75,11 @@ def clean() -> list[int]:
         valid_in = record.get("valid_in", "")
         if valid_in.split()[:1] != here.split()[:1]:
             scratch.remove(record.get("scratch"))  # from before the last boot: nothing of it can live
-            path.unlink(missing_ok=True)
+            forget(path)
         elif valid_in == here and not _held(record):
             killed += kill_recorded(record)
             scratch.remove(record.get("scratch"))
-            path.unlink(missing_ok=True)
+            forget(path)
     return killed
 
 

@@ -57,9 +57,14 @@ class ServerProcess:
         folder = scratch.make()
         with contextlib.ExitStack() as stack, contextlib.ExitStack() as undo:
             undo.callback(scratch.remove, folder)
-            undo.callback(self._record_path.unlink, missing_ok=True)
+            undo.callback(leftovers.forget, self._record_path)
             log = stack.enter_context(open(log_path, "ab")) if log_path is not None else None
-            write_record(self._record_path, record | {"scratch": None if folder is None else str(folder)})
+            record |= {"scratch": None if folder is None else str(folder)}
+            try:
+                write_record(self._record_path, record)
+            except FileNotFoundError:  # another run has just ended and taken the empty directory away
+                leftovers.record_dir()
+                write_record(self._record_path, record)
             self._supervisor = subprocess.Popen(
                 command,
                 env=dict(env) if folder is None else scratch.environment(env, folder),
@@ -131,7 +136,7 @@ class ServerProcess:
             leftovers.kill_recorded(record)
             scratch.remove(record.get("scratch"))
             code = self._supervisor.returncode
-        self._record_path.unlink(missing_ok=True)
+        leftovers.forget(self._record_path)
         return int(code)
 
     def _note_pid(self, record: dict[str, Any]) -> None:

@@ -15,15 +15,23 @@ from pathlib import Path
 PREFIX = "specswitch-server-"
 # Linux takes 107 bytes for the path of a socket; the engine's names in this folder need 12.
 LONGEST = 95
+SHORT = "/tmp"
 
 
 def make() -> Path | None:
-    """A new, private folder; None where its path would be too long for the engine's sockets."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    if len(os.fsencode(folder)) > LONGEST:
+    """A new, private folder: where temporary files go, or in /tmp where the path would be too long for a socket.
+
+    None where neither does, which leaves the engine with what this process has.
+    """
+    for parent in (tempfile.gettempdir(), SHORT):
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        except OSError:
+            continue
+        if len(os.fsencode(folder)) <= LONGEST:
+            return folder
         folder.rmdir()
-        return None
-    return folder
+    return None
 
 
 def environment(values: Mapping[str, str], folder: Path) -> dict[str, str]:

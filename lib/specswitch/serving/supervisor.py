@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from specswitch.serving import proc, scratch, shared_memory
+from specswitch.serving import leftovers, proc, scratch, shared_memory
 
 PR_SET_CHILD_SUBREAPER = 36
 TICK_S = 0.1
@@ -210,7 +210,7 @@ def main(argv: list[str]) -> int:
     supervisor = Supervisor(Path(record), int(owner), float(grace_s))
     code = supervisor.run(command)
     if os.getppid() != supervisor.owner:
-        supervisor.record_path.unlink(missing_ok=True)  # nobody is left to read it
+        leftovers.forget(supervisor.record_path)  # nobody is left to read it
     return code
 
 

@@ -91,7 +91,8 @@ def soak_command(
         click.echo(f"error: {problem}", err=True)
     except KeyboardInterrupt as stopped:
         how = how_interrupted(stopped)
-        _end(1, f"{how}; {outcome.SUMMARY} holds the paths that were over by then, the logs are in {folder}")
+        over = f"{outcome.SUMMARY} holds {', '.join(r.path for r in runs)}" if runs else "no path was over"
+        _end(1, f"{how}; {over}; kept in {folder}: the servers' logs" + (" and the summary" if runs else ""))
     summary = outcome.save(plan, runs, folder, about)
     for run in runs:
         click.echo(outcome.describe(run))
