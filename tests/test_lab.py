@@ -107,3 +107,15 @@ def test_without_jupyterlab_it_says_so(
     answer = run("--folder", str(tmp_path))
     assert (answer.exit_code, started) == (1, [])
     assert "jupyterlab is not installed here" in answer.stderr
+
+
+def test_outside_of_a_checkout_it_says_where_the_notebooks_are(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise FileNotFoundError("no specswitch checkout above here")
+
+    monkeypatch.setattr(lab, "project_root", nowhere)
+    answer = run("04-live")
+    assert (answer.exit_code, started) == (2, [])
+    assert "the notebooks lie in the checkout, or in an unpacked bundle: no specswitch" in answer.stderr

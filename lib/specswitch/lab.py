@@ -34,7 +34,10 @@ def lab_command(notebook: str | None, folder: Path | None, fresh: bool, options:
         _end(2, "--fresh: say which notebook, e.g. specswitch lab --fresh 04-live")
     if importlib.util.find_spec("jupyterlab") is None:
         _end(1, "jupyterlab is not installed here: pip install jupyterlab, or make setup")
-    originals = project_root() / "notebooks"
+    try:
+        originals = project_root() / "notebooks"
+    except FileNotFoundError as problem:
+        _end(2, f"the notebooks lie in the checkout, or in an unpacked bundle: {problem}")
     mine = originals / MINE if folder is None else Path(os.path.abspath(folder))
     opened = _prepared(originals, mine, notebook, fresh)
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={mine}", *options]

@@ -41,7 +41,7 @@ def environment(values: Mapping[str, str], folder: Path) -> dict[str, str]:
     """
     kept: dict[str, str] = {}
     if values.get("SPECSWITCH_CPU") != "1":
-        shared, user = Path(tempfile.gettempdir()), getpass.getuser()
+        shared, user = Path(tempfile.gettempdir()), _user()
         kept["TORCHINDUCTOR_CACHE_DIR"] = str(shared / f"torchinductor_{user}")
         kept["CUTE_DSL_CACHE_DIR"] = str(shared / user / "cutlass_python_cache")
     return {**kept, **values, "TMPDIR": str(folder)}
@@ -51,3 +51,10 @@ def remove(folder: str | Path | None) -> None:
     """Remove the folder of a server that has ended; anything else is left alone."""
     if folder is not None and Path(folder).name.startswith(PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return str(os.getuid())
