@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from specswitch.cli import main
-from specswitch.explain import WORDS
 from specswitch.models import pair
+from specswitch.sweep.crossing_parameters import CrossingParameters
+from specswitch.sweep.parameters import ParameterError, RunParameters, SweepParameters
 
 MODEL = ["--model-path", str(pair.target_dir()), "--device", "cpu"]
 DRAFT = ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", str(pair.draft_dir())]
@@ -108,7 +109,16 @@ def test_a_rule_out_of_order_is_refused_for_a_real_model_too() -> None:
     assert (answer.exit_code, answer.output) == (2, wanted)
 
 
-def test_there_are_own_words_for_every_kind_of_value_that_a_parameter_takes() -> None:
-    """Else pydantic's would be shown, or none."""
-    for kind in ("int", "float", "bool", "string", "list", "dict"):
-        assert f"{kind}_type" in WORDS
+@pytest.mark.parametrize("kind", [SweepParameters, CrossingParameters])
+def test_no_parameter_is_refused_in_words_other_than_ours(kind: type[RunParameters]) -> None:
+    refused = 0
+    for name in kind.model_fields:
+        for value in ("text", -1, 1.5, 10**30, float("nan"), True, [], [None], [[1]], {"a": 1}, None, b"x"):
+            try:
+                kind.of({name: value})
+            except ParameterError as problem:
+                refused += 1
+                assert str(problem).startswith(f"parameter {name}"), problem
+                assert [w for w in FOREIGN if w in str(problem)] == []
+                assert "no possible value" not in str(problem), "the cure, not only the fault"
+    assert refused > 200
