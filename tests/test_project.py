@@ -92,6 +92,12 @@ def test_readme_has_a_line_for_every_module() -> None:
     assert missing == []
 
 
+def test_nobody_is_told_to_open_a_notebook_of_the_checkout_itself() -> None:
+    """Jupyter saves into what it opens; `specswitch lab` opens a copy."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    assert [p.name for p in pages if re.search(r"jupyter[ -]lab\s+\S", p.read_text(encoding="utf-8"))] == []
+
+
 def _field_cases() -> dict[str, list[Path]]:
     """Test files by number of the field case, as the page lists them."""
     found = {}
@@ -116,10 +122,25 @@ def test_every_field_case_on_the_page_is_named_by_the_tests_it_lists() -> None:
             assert re.search(rf"\b{case}\b|_{case.lower()}_", text), f"{file.name} does not name {case}"
 
 
+def _numbers_left_free() -> list[str]:
+    """The numbers that the page says have no case, from the paragraph that says so."""
+    text = (ROOT / "docs/field-cases.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"their numbers stay free:\n([^.]*)\.", text)
+    return re.split(r",\s+", listed.strip())
+
+
+def test_every_number_of_a_field_case_has_a_row_or_is_said_to_be_free() -> None:
+    told = [*_field_cases(), *_numbers_left_free()]
+    last = {"A": 27, "B": 10, "C": 17}
+    numbers = [f"{room}{n}" for room, most in last.items() for n in range(1, most + 1)]
+    assert sorted(told) == sorted(numbers), "each once"
+
+
 def test_every_field_case_that_a_test_names_is_on_the_page() -> None:
     told = set(_field_cases())
     for file in (ROOT / "tests").rglob("test_*.py"):
         text = file.read_text(encoding="utf-8")
-        named = re.findall(r"[Ff]ield cases? ([ABC]\d+)", text)
+        lists = re.findall(r"[Ff]ield cases? (.*)", text)
+        named = [number for words in lists for number in re.findall(r"\b[ABC]\d+\b", words)]
         named += [n.upper() for n in re.findall(r"def test_([abc]\d+)_", text)]
         assert set(named) <= told, file.name

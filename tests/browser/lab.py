@@ -32,23 +32,26 @@ UNTOUCHED = """() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt
 
 
 @contextmanager
-def jupyter_lab(folder: Path) -> Iterator[str]:
+def jupyter_lab(folder: Path, program: list[str] | None = None, **environment: str) -> Iterator[str]:
     """JupyterLab on the notebooks in `folder`, without news and without a token; yields its address.
 
-    An empty token lets anything on this machine run code in it: for tests only, on loopback.
+    `program`: what starts it otherwise, with `environment`; JupyterLab's options are added. Its own files lie in
+    `folder` in any case. An empty token lets anything on this machine run code in it: for tests only, on loopback.
     """
     config = folder / "config"
     (config / "labconfig").mkdir(parents=True)
     quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (config / "labconfig" / "page_config.json").write_text(json.dumps(quiet), encoding="utf-8")
     port = _free_port()
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}"]
+    command = program or [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    command = [*command, "--no-browser", "--ip=127.0.0.1", f"--port={port}"]
     command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password="]
-    command += ["--allow-root", f"--ServerApp.root_dir={folder}", "--LabApp.extension_manager=readonly"]
+    command += ["--allow-root", "--LabApp.extension_manager=readonly"]
     command += ["--expose-app-in-browser"]
     path = os.pathsep.join(p for p in (str(project_root() / "lib"), os.environ.get("PYTHONPATH")) if p)
     env = {**os.environ, "JUPYTER_CONFIG_DIR": str(config), "PYTHONPATH": path}
     env |= {"JUPYTER_DATA_DIR": str(folder / "data"), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
+    env |= environment
     log = folder / "lab.log"
     with (
         open(log, "wb") as out,

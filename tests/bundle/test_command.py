@@ -33,7 +33,7 @@ def test_the_last_line_is_the_path_of_the_bundle(tmp_path: Path) -> None:
     ("more", "named"),
     [
         (["--kernels", "sm80"], ["kernels='sm80'", "sm90", "sm100"]),
-        (["--chunk-mb", "0"], ["--chunk-mb", "0", "x>=1"]),
+        (["--chunk-mb", "0"], ["--chunk-mb", "'0': give a whole number of 1 or more"]),
         (["--python", "3.10"], ["'3.10'", "'3.11', '3.12'"]),
         (["--platform", "win_amd64"], ["platform='win_amd64'", "ldd --version"]),
         (["--lock", "fulll"], ["lock='fulll'", "full, lean, or the path"]),

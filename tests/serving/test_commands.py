@@ -118,13 +118,6 @@ def test_serve_refuses_bad_input_with_exit_code_2(
     assert named in answer.output
 
 
-@pytest.mark.parametrize("verb", ["serve", "doctor"])
-def test_engine_flags_without_a_double_dash_get_a_hint(verb: str) -> None:
-    answer = CliRunner().invoke(main, [verb, "--model-path", "m"])
-    assert answer.exit_code == 2
-    assert f"behind a double dash: specswitch {verb} ... -- --model-path ..." in answer.output
-
-
 def test_an_enable_threshold_alone_is_refused_in_plain_words(flags: list[str]) -> None:
     answer = CliRunner().invoke(main, ["serve", "--enable-threshold", "4", "--", *flags])
     assert answer.exit_code == 2
@@ -146,13 +139,24 @@ def test_serve_refuses_a_busy_port_and_a_simulator(flags: list[str], monkeypatch
 @pytest.mark.parametrize(
     "pair",
     [
-        "threshold", "threshold=", "=4", "treshold=4", "threshold=many", "dwell=0",
+        "threshold", "threshold=", "=4", "treshold=4", "threshold=many", "dwell=0", "threshold=--3", "threshold=²",
         "ranges=4", "ranges=[]", "ranges=[1,4]", "ranges=[[4,1]]", "ranges=[[1,8],[8,9]]", "ranges=[[1,4]",
     ],
 )  # fmt: skip
 def test_set_refuses_bad_pairs_with_exit_code_2(pair: str) -> None:
     answer = CliRunner().invoke(main, ["set", "127.0.0.1:1", pair])
     assert answer.exit_code == 2, answer.output
+
+
+@pytest.mark.parametrize("verb", [["state"], ["set"]])
+@pytest.mark.parametrize(
+    "url",
+    ["", "http://", "http://[bad", "ftp://x", "not a url", "http://127.0.0.1:99999", "127.0.0.1:port", "h:0"],
+)
+def test_what_can_be_no_url_is_refused_with_exit_code_2(verb: list[str], url: str) -> None:
+    answer = CliRunner().invoke(main, [*verb, url, *(["threshold=4"] if verb == ["set"] else [])])
+    assert answer.exit_code == 2, answer.output
+    assert f"URL {url!r}: write HOST:PORT or http://HOST:PORT" in answer.output
 
 
 def test_state_of_nothing_is_exit_code_1() -> None:

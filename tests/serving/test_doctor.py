@@ -66,12 +66,40 @@ def test_problems_are_exit_code_1_and_bad_flags_are_2(flags: list[str]) -> None:
     assert "--no-such-flag" in bad.output
 
 
-def test_without_flags_it_looks_at_the_machine_only() -> None:
-    answer = CliRunner().invoke(main, ["doctor"])
-    assert answer.exit_code == 0, answer.output
+@pytest.mark.parametrize("flags", [[], ["--device", "cpu"], ["--device", "cpu", "--dtype", "float32"]])
+def test_without_a_model_path_it_says_what_it_could_not_check(flags: list[str]) -> None:
+    answer = CliRunner().invoke(main, ["doctor", "--", *flags])
+    assert answer.exit_code == 2, answer.output
     assert "Problems:" not in answer.output
-    assert "This machine is ready. No model was checked" in answer.output
-    assert "Ready to serve" not in answer.output
+    assert "  - the model, and whether a draft fits it: --model-path is missing: give" in answer.output
+    assert "  - speculation: no --speculative-algorithm was given" in answer.output
+    assert "Not ready to serve: a model path is missing. This machine has what it needs." in answer.output
+    assert "\nReady to serve" not in answer.output
+
+
+def test_without_a_model_path_the_other_problems_are_told_all_the_same(draft: Path) -> None:
+    flags = ["--device", "cpu", "--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path"]
+    found = diagnose([*flags, str(draft / "nowhere")], {})
+    assert (found.healthy, found.exit_code) == (False, 2)
+    assert any("nowhere" in p for p in found.problems)
+    assert not any("--model-path" in p for p in found.problems), "told once"
+    assert [n for n in found.not_checked if n.startswith("speculation")] == []
+
+
+def test_serve_and_doctor_refuse_a_missing_model_path_with_the_same_exit_code_and_words() -> None:
+    answers = [CliRunner().invoke(main, [verb, "--", "--device", "cpu"]) for verb in ("doctor", "serve")]
+    assert [a.exit_code for a in answers] == [2, 2]
+    assert all("--model-path is missing: give a local model directory" in a.output for a in answers)
+
+
+def test_json_says_what_was_not_checked(flags: list[str]) -> None:
+    answer = CliRunner().invoke(main, ["doctor", "--json"])
+    found = json.loads(answer.output)
+    assert (found["healthy"], answer.exit_code) == (False, 2)
+    assert "--model-path is missing" in found["not_checked"][0]
+    assert (
+        json.loads(CliRunner().invoke(main, ["doctor", "--json", "--", *flags]).output)["not_checked"] == []
+    )
 
 
 def test_ready_to_serve_is_said_of_models_that_were_looked_at(flags: list[str]) -> None:

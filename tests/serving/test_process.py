@@ -14,7 +14,7 @@ import pytest
 
 from serving.fake_child import STUBBORN_HELPER
 from serving.support import FAKE_CHILD, clean_environment, read_pid, runs, wait_for
-from specswitch.serving import leftovers, proc
+from specswitch.serving import leftovers, proc, scratch
 from specswitch.serving.errors import ServerExitedError
 from specswitch.serving.port import free_port, is_free
 from specswitch.serving.process import ServerProcess
@@ -109,6 +109,16 @@ def test_an_interrupt_that_ends_the_owner_ends_the_server(tmp_path: Path, how: s
     assert owner.nothing_left()
 
 
+def test_a_second_interrupt_while_it_stops_does_not_let_the_owner_go_first(tmp_path: Path) -> None:
+    owner = Owner(tmp_path, ON_INTERRUPT="close")
+    owner.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)  # the helper ignores SIGTERM: it takes longer
+    owner.process.send_signal(signal.SIGINT)
+    owner.process.wait(GONE_S)
+    assert not runs(owner.server)
+    assert not runs(owner.helper)
+
+
 def test_sigterm_to_the_owner_ends_the_server(tmp_path: Path) -> None:
     """Field case C6: a restart of the kernel ends it without running any of its code."""
     owner = Owner(tmp_path)
@@ -201,6 +211,82 @@ def test_the_server_outlives_a_killed_supervisor_only_until_the_next_look(tmp_pa
     os.kill(process._supervisor.pid, signal.SIGKILL)
     assert wait_for(lambda: process.poll() is not None, 10)
     assert wait_for(lambda: not runs(pid), 10)
+
+
+LEAVES = """
+    import multiprocessing, os, signal, sys, tempfile, time
+    from multiprocessing.shared_memory import SharedMemory
+
+    if __name__ == "__main__":
+        handle, name = tempfile.mkstemp()  # as the engine does for the names of its sockets
+        os.mkdir(os.path.join(tempfile.gettempdir(), "cache"))
+        lock, memory = multiprocessing.get_context("spawn").Lock(), SharedMemory(create=True, size=64)
+        left = [name, "/dev/shm/sem." + lock._semlock.name.lstrip("/"), "/dev/shm/" + memory.name.lstrip("/")]
+        time.sleep(1.5)  # a supervisor looks every second
+        with open(sys.argv[1] + ".tmp", "w") as f:
+            f.write("\\n".join(left))
+        os.replace(sys.argv[1] + ".tmp", sys.argv[1])
+        if len(sys.argv) > 2:
+            from multiprocessing.resource_tracker import _resource_tracker
+            os.kill(_resource_tracker._pid, signal.SIGKILL)  # as the engine does with all its children
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+"""
+
+
+def leaves(tmp_path: Path, *more: str) -> tuple[ServerProcess, list[Path]]:
+    """A server that makes temporary files, a semaphore and shared memory, and these once they are there."""
+    told = tmp_path / "left"
+    process = start(tmp_path, [*python(LEAVES), str(told), *more], grace_s=0.5)
+    assert wait_for(told.exists, 30), process.log_tail()
+    return process, [Path(line) for line in told.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("end", ["stop", "by itself", "supervisor killed", "supervisor killed, next start"])
+def test_temporary_files_go_with_the_server(tmp_path: Path, end: str) -> None:
+    process, (file, *_) = leaves(tmp_path, *(["die"] if end == "by itself" else []))
+    folder = file.parent
+    assert folder.name.startswith(scratch.PREFIX)
+    if end == "stop":
+        assert file.exists()
+        process.stop()
+    elif end == "by itself":
+        assert process.wait() == -signal.SIGKILL
+    else:
+        os.kill(process._supervisor.pid, signal.SIGKILL)
+        process._supervisor.wait()
+        leftovers.clean() if "next start" in end else process.poll()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("end", ["stop", "by itself"])
+def test_semaphores_and_shared_memory_of_a_killed_tree_are_removed(tmp_path: Path, end: str) -> None:
+    process, (_, *shared) = leaves(tmp_path, *(["die"] if end == "by itself" else []))
+    assert [p.parent.name for p in shared] == ["shm", "shm"]
+    process.stop() if end == "stop" else process.wait()
+    assert [p for p in shared if p.exists()] == []
+
+
+def test_temporary_files_go_with_a_killed_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
+    owner = Owner(tmp_path)
+    assert [p.name.startswith(scratch.PREFIX) for p in (tmp_path / "t").iterdir()] == [True]
+    owner.process.kill()
+    owner.process.wait()
+    assert owner.nothing_left()
+    assert wait_for(lambda: not list((tmp_path / "t").iterdir()), 5)
+
+
+def test_a_server_that_cannot_be_started_leaves_neither_folder_nor_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    with pytest.raises(FileNotFoundError):
+        ServerProcess(["true"], {}, tmp_path / "nowhere" / "server.log", "nonce")
+    assert list((tmp_path / "t").iterdir()) == []
+    assert list(leftovers.record_dir().iterdir()) == []
 
 
 def test_an_idle_supervisor_costs_next_to_no_cpu(tmp_path: Path) -> None:

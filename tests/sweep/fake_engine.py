@@ -15,6 +15,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,6 +165,7 @@ def _parse() -> argparse.Namespace:
 
 async def _main() -> None:
     tricks = Tricks(**orjson.loads(os.environ.get("FAKE_ENGINE", "{}")))
+    tempfile.mkstemp()  # the engine leaves several, for the names of its sockets
     for i in range(tricks.noise_lines):
         line = f"line {i:08d} {'x' * 180}\n"
         sys.stdout.write(line)

@@ -92,7 +92,7 @@ def test_a_folder_without_a_run_has_no_report(tmp_path: Path) -> None:
 def test_an_impossible_limit_or_one_without_a_steady_window_is_refused(tmp_path: Path) -> None:
     below = specswitch("report", str(tmp_path), "--ttft-limit-ms", "-1")
     assert (below.returncode, below.stdout) == (2, "")
-    assert "ttft_limit_ms=-1: give milliseconds > 0" in below.stderr
+    assert "'--ttft-limit-ms': '-1': give a number above 0" in below.stderr
     crossing = specswitch("report", str(write_crossing(tmp_path / "run")), "--tpot-limit-ms", "20")
     assert (crossing.returncode, crossing.stdout) == (2, "")
     assert "no steady window and so no goodput" in crossing.stderr

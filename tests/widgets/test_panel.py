@@ -144,6 +144,10 @@ def test_a_batch_table_is_named(open_panel: Callable[..., Panel], url: str) -> N
     control.set_rule(url, ranges=[[1, 2], [5, 6]])
     panel = attached(open_panel, url)
     assert "speculates at batches [[1, 2], [5, 6]]" in panel.now.value
+    panel.concurrency.value = 6
+    assert wait_for(lambda: "a sweep has no arm for one, set a threshold" in panel.line.value)
+    panel.rule.threshold.value = 3
+    assert wait_for(lambda: "dynamic-v2-t3" in panel.line.value)
 
 
 def test_what_is_copied_is_the_state_and_the_attached_servers_own_parameters(
@@ -158,6 +162,21 @@ def test_what_is_copied_is_the_state_and_the_attached_servers_own_parameters(
     assert read_given(SweepParameters, yaml_texts=[panel.yaml.value]) == panel.sweep()
     assert panel.sweep().concurrencies == [6]
     assert panel.sweep().model is None, "the bundled pair stays None"
+    assert panel.sweep().arms == ["none", "always-v2", "dynamic-v2-t9-eager"]
+    assert panel.sweep().prompt_tokens == SMALL.prompt_tokens
+
+
+def test_what_is_copied_of_a_stock_server_is_always_not_where_the_controls_stand(
+    open_panel: Callable[..., Panel],
+) -> None:
+    stock = DYNAMIC_V2[: DYNAMIC_V2.index("--speculative-disable-batch-threshold")]
+    with fake_live(*stock) as url:
+        panel = attached(open_panel, url, concurrency=5, threshold=4)
+        assert wait_for(lambda: "dynamic" not in panel.line.value), panel.line.value
+        assert panel.sweep().arms == ["none", "always-v2"]
+        assert panel.sweep().concurrencies == [5]
+        assert panel.close(20)
+    assert panel.sweep().arms == ["none", "always-v2", "dynamic-v2-t4-lazy"], "the controls count again"
 
 
 @pytest.mark.usefixtures("fake_engines")
@@ -173,8 +192,9 @@ def test_start_and_stop_a_server_of_each_path(open_panel: Callable[..., Panel], 
     assert wait_for(lambda: shows(panel, BATCH, 3) and panel.figure.data[SHARE].y[-1] is not None)
     assert "failed 0" in panel.load.value
     assert panel.rule.threshold.disabled == (path == "none")
-    label = "none" if path == "none" else f"dynamic-{path}-t2-lazy"
-    assert panel.sweep().arms == [label]
+    never = {"v1": ["none", "none-sync"], "v2": ["none"]}
+    beside = [*never[path], f"always-{path}", f"dynamic-{path}-t2-lazy"] if path != "none" else ["none"]
+    assert panel.sweep().arms == beside
     panel.stop.click()
     assert wait_for(lambda: panel.session.phase == "stopped")
     assert servers_left() == []
@@ -187,11 +207,11 @@ def test_always_on_a_server_that_can_be_told_otherwise_later(open_panel: Callabl
     panel.start.click()
     assert wait_for(lambda: shows(panel, SHARE, 1) and shows(panel, BATCH, 6))
     assert panel.rule.always.value
-    assert panel.sweep().arms == ["always-v2"]
+    assert panel.sweep().arms == ["none", "always-v2"]
     panel.rule.always.value = False
     panel.rule.threshold.value = 0
     assert wait_for(lambda: shows(panel, SHARE, 0))
-    assert panel.sweep().arms == ["off-v2-lazy"]
+    assert panel.sweep().arms == ["none", "always-v2", "off-v2-lazy"]
 
 
 @pytest.mark.usefixtures("fake_engines")

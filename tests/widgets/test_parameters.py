@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plots.tables import made_up_table
 from specswitch.config import Rule
 from specswitch.models import pair
+from specswitch.plots.grid import Grid
+from specswitch.plots.switching import envelope_series
 from specswitch.sweep.given import read_given
 from specswitch.sweep.grid import points
 from specswitch.sweep.parameters import ParameterError, SweepParameters
 from specswitch.widgets.batch import as_yaml, command_line
 from specswitch.widgets.parameters import (
     KINDS,
+    Kind,
     LiveParameters,
     PanelState,
     as_point,
@@ -68,10 +72,11 @@ def test_what_is_copied_is_read_back_as_it_was(state: PanelState, other: dict[st
 @given(state=states)
 @settings(max_examples=60, deadline=None)
 def test_the_sweep_measures_the_panels_rule(state: PanelState) -> None:
-    (point,) = points(
-        SweepParameters.of({**as_sweep(SweepParameters(), state).changed(), "repeats": 1}).plan()
-    )
-    assert point.concurrency == state.concurrency
+    asked = as_sweep(SweepParameters(), state)
+    measured = points(SweepParameters.of({**asked.changed(), "repeats": 1}).plan())
+    assert {p.concurrency for p in measured} == {state.concurrency}
+    (point,) = (p for p in measured if p.arm.label == state.arm.label)
+    assert asked.arms[-1] == state.arm.label
     assert point.server.path == ("none" if state.path == "none-sync" else state.path)
     if state.path in ("v1", "v2"):
         rule = point.server.rule
@@ -80,10 +85,38 @@ def test_the_sweep_measures_the_panels_rule(state: PanelState) -> None:
             assert rule == state.rule
 
 
+@pytest.mark.parametrize(
+    ("path", "threshold", "arms"),
+    [
+        ("v2", 3, ["none", "always-v2", "dynamic-v2-t3"]),
+        ("v1", 3, ["none", "none-sync", "always-v1", "dynamic-v1-t3"]),
+        ("v2", 0, ["none", "always-v2", "off-v2"]),
+        ("v2", None, ["none", "always-v2"]),
+        ("none", 3, ["none"]),
+        ("none-sync", 3, ["none-sync"]),
+    ],
+)
+def test_the_static_arms_stand_beside_the_panels_own(
+    path: Kind, threshold: int | None, arms: list[str]
+) -> None:
+    state = PanelState(path=path, rule=Rule(threshold=threshold), concurrency=6)
+    assert as_sweep(SweepParameters(), state).arms == arms
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_of_what_the_sweep_measures_the_envelope_can_be_drawn(path: Kind) -> None:
+    state = PanelState(path=path, rule=Rule(threshold=3), concurrency=6)
+    arms = as_sweep(SweepParameters(), state).arms
+    (line,) = envelope_series(Grid(made_up_table(tuple(arms), (6,))))
+    assert line.label == arms[-1]
+    assert line.drawable
+
+
 def test_the_line_names_only_what_is_not_a_default() -> None:
     state = PanelState(rule=Rule(threshold=8, enable_threshold=4, dwell=16, sync="eager"), concurrency=12)
-    line = command_line(as_sweep(SweepParameters(), state))
-    assert line == ("""specswitch sweep -p arms '["dynamic-v2-t8-e4-d16-eager"]' -p concurrencies '[12]'""")
+    line = command_line(as_sweep(SweepParameters(prompt_tokens=9), state))
+    arms = '["none", "always-v2", "dynamic-v2-t8-e4-d16-eager"]'
+    assert line == f"specswitch sweep -p arms '{arms}' -p prompt_tokens 9 -p concurrencies '[12]'"
 
 
 def test_without_a_load_there_is_no_sweep_and_the_cure_is_said() -> None:

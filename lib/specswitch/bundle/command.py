@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from specswitch.bundle.target import PLATFORM, PYTHONS
+from specswitch.option_types import Whole
 
 FOLDER = click.Path(path_type=Path)
 
@@ -28,7 +29,7 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("--present", type=FOLDER, help="What the node has: its `python3 -m pip list --format=freeze`.")
 @click.option(
-    "--chunk-mb", type=click.IntRange(min=1), default=60, show_default=True, help="Largest chunk, 10^6 bytes."
+    "--chunk-mb", type=Whole(min=1), default=60, show_default=True, help="Largest chunk, 10^6 bytes."
 )
 @click.option(
     "--kernels",
@@ -41,7 +42,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--wheels", type=FOLDER, help="Take the wheels from this folder; the index is not asked.")
 @click.option(
     "--level",
-    type=click.IntRange(0, 9),
+    type=Whole(0, 9),
     default=3,
     show_default=True,
     help="Of xz: 6 is 1/7 smaller, slower; low for weights.",

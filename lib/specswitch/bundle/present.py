@@ -17,6 +17,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from specswitch.bundle.errors import BundleError
+from specswitch.explain import read_given_text
 
 GPU_STACK = frozenset({"torch", "triton", "torchvision", "torchaudio", "torchcodec"})
 CUDA_LIBRARIES = frozenset({"cuda-toolkit", "cuda-bindings", "cuda-pathfinder"})
@@ -41,9 +42,9 @@ def read_present(path: Path) -> dict[NormalizedName, Present]:
         BundleError: no such file, no package in it, or a line that is neither.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BundleError(f"present={str(path)!r} cannot be read ({problem}): {_CURE}") from problem
+        lines = read_given_text(path).splitlines()
+    except ValueError as problem:
+        raise BundleError(f"present={problem}: {_CURE}") from problem
     found: dict[NormalizedName, Present] = {}
     for number, line in enumerate(lines, start=1):
         text = line.strip()

@@ -15,6 +15,7 @@ from specswitch.bundle.errors import BundleError
 from specswitch.bundle.present import Present, reason_to_leave_out
 from specswitch.bundle.target import Target
 from specswitch.config import project_root
+from specswitch.explain import read_given_text
 
 ASKED_FOR = "asked for"
 
@@ -62,10 +63,16 @@ def read_lock(path: Path, target: Target) -> tuple[Pin, ...]:
     """The pins of a lock that hold on the node, by name.
 
     Raises:
-        BundleError: a line that is no `NAME==VERSION`, or two versions of one package.
+        BundleError: no readable text, a line that is no `NAME==VERSION`, or two versions of one package.
     """
+    try:
+        lines = read_given_text(path).splitlines()
+    except ValueError as problem:
+        raise BundleError(
+            f"lock={problem}: give full, lean, or a text file of NAME==VERSION lines"
+        ) from problem
     pins: dict[NormalizedName, Pin] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         text = line.split("#")[0].strip()
         if not text:
             continue

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from specswitch.option_types import Number
+
 if TYPE_CHECKING:
     from specswitch.calibration.run import SpeculatingPath
     from specswitch.metrics.break_even import Wave
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 )
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="A parameter of the sweep.")
 @click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
-@click.option(
-    "--accept-length", type=click.FloatRange(min=1), help="Judge by this one, not the measured one."
-)
+@click.option("--accept-length", type=Number(min=1), help="Judge by this one, not the measured one.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
 def calibrate_command(
     path: SpeculatingPath,

@@ -19,6 +19,12 @@ from specswitch.sweep.precheck import precheck
 from specswitch.sweep.warm import MODES, forced_wave, warm_up
 
 SpeculatingPath = Literal["v1", "v2"]
+# Parameters of a sweep that would be passed over in silence.
+NOT_OURS = {
+    "out_dir": "--out says where the results go, leave it out",
+    "resume": "a calibration begins anew each time, leave it out",
+    "executor": "a calibration runs on this machine, leave it out",
+}
 
 
 class Plan(NamedTuple):
@@ -31,10 +37,15 @@ class Plan(NamedTuple):
 def plan(parameters: SweepParameters, path: SpeculatingPath, out_dir: Path) -> Plan:
     """Check a calibration of `path`: concurrencies are the batch sizes, the arms are ours to choose.
 
-    Raises as `sweep.precheck.precheck`, and PreflightError when an answer is too short to time a step.
+    Raises as `sweep.precheck.precheck`, and PreflightError for parameters that have no meaning here, or when an
+    answer is too short to time a step.
     """
-    if "arms" in parameters.changed():
+    given = parameters.changed()
+    if "arms" in given:
         raise PreflightError(f"arms={parameters.arms}: a calibration has none; --path says which worker")
+    for name, cure in NOT_OURS.items():
+        if name in given:
+            raise PreflightError(f"{name}={given[name]!r}: {cure}")
     ours = SweepParameters.of({**parameters.changed(), "arms": [f"off-{path}"]})
     fewest = ours.output_tokens / (ours.num_draft_tokens or ours.num_steps + 1)
     if fewest < 3 * SETTLING_STEPS:

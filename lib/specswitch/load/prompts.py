@@ -17,6 +17,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from specswitch.explain import read_given_text
+
 FILE_PREFIX = "file:"
 BUNDLED = {"pydocs": "heldout.jsonl"}
 RANDOM = "random"
@@ -118,10 +120,10 @@ def _dataset_file(dataset: str, bundled_file: Path | None) -> Path:
 
 
 def _read_texts(path: Path) -> list[str]:
-    """The `text` of each line of a JSON-lines file. ValueError names the damaged line."""
+    """The `text` of each line of a JSON-lines file. ValueError names the file or the damaged line."""
     texts = []
     # Not splitlines(): a text may hold U+2028 and its like, which are no line ends in JSON lines.
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(read_given_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

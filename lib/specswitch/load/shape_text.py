@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from specswitch.explain import reason
+from specswitch.explain import read_given_text, reason
 from specswitch.load.shapes import UNIT, ArrivalShape, Shape, SlotShape
 
 _SHAPE: TypeAdapter[Any] = TypeAdapter(Shape)
@@ -82,7 +82,7 @@ def _read_times(path: Path) -> tuple[float, ...]:
     if not path.is_file():
         raise FileNotFoundError(f"load trace: no file {path}")
     times = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_given_text(path).splitlines(), start=1):
         if line.strip():
             try:
                 times.append(float(line))

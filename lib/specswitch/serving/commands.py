@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from specswitch.option_types import Number, Whole
 from specswitch.serving import control
 from specswitch.serving.argv import rule_flags
 from specswitch.serving.doctor import diagnose
+from specswitch.serving.engine_flags import FLAGS, EngineFlagsCommand
 from specswitch.serving.errors import FlagError, PreflightError, RuleRefusedError, ServingError
 from specswitch.serving.flags import checked_rule
 from specswitch.serving.serve import serve
 
 API_KEY = click.option("--api-key", envvar="SPECSWITCH_API_KEY", help="If the server wants one.")
-FLAGS = click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-
-
-class EngineFlagsCommand(click.Command):
-    """A command that takes SGLang's own flags behind a double dash, and says so to who forgot it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As usual; an unknown option gets the hint."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as unknown:
-            hint = (
-                f"{unknown.message} If it is one of SGLang's, put it behind a double dash: "
-                f"specswitch {self.name} ... -- {unknown.option_name} ..."
-            )
-            raise click.NoSuchOption(unknown.option_name, hint, unknown.possibilities, ctx) from None
+WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 
 @contextmanager
@@ -56,24 +45,25 @@ def exit_codes() -> Iterator[None]:
 def doctor_command(flags: tuple[str, ...], as_json: bool) -> None:
     """Say which worker the given SGLang server FLAGS take, why, and what this machine lacks for them.
 
-    Write the flags behind a double dash: specswitch doctor -- --model-path DIR ...
+    Write the flags behind a double dash: specswitch doctor -- --model-path DIR ... Exit code 0: ready to serve;
+    1: something is wrong or missing; 2: nothing can be said, for a flag is impossible or there is no model path.
     """
     with exit_codes():
         diagnosis = diagnose(flags)
     click.echo(json.dumps(diagnosis.to_dict(), indent=2) if as_json else diagnosis.to_text())
-    sys.exit(0 if diagnosis.healthy else 1)
+    sys.exit(diagnosis.exit_code)
 
 
 @click.command("serve", cls=EngineFlagsCommand)
-@click.option("--threshold", type=click.IntRange(min=0), help="Speculate up to this batch; 0 = never.")
-@click.option("--enable-threshold", type=click.IntRange(min=0), help="Once off, on again at this batch.")
-@click.option("--dwell", type=click.IntRange(min=1), default=1, show_default=True, help="Steps in a mode.")
+@click.option("--threshold", type=Whole(min=0), help="Speculate up to this batch; 0 = never.")
+@click.option("--enable-threshold", type=Whole(min=0), help="Once off, on again at this batch.")
+@click.option("--dwell", type=Whole(min=1), default=1, show_default=True, help="Steps in a mode.")
 @click.option("--sync", type=click.Choice(control.SYNC_RULES), help="What happens to the draft KV cache.")
-@click.option("--lazy-window", type=click.IntRange(min=1), help="Tokens remembered per request.")
+@click.option("--lazy-window", type=Whole(min=1), help="Tokens remembered per request.")
 @click.option("--check", is_flag=True, help="Verify the batch after every step (slow).")
 @click.option("--synthetic", is_flag=True, help="Allow SGLANG_SIMULATE_* and SGLANG_TEST_* variables.")
 @click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="File for the server's output.")
-@click.option("--ready-timeout", type=click.FloatRange(min=1), default=600.0, show_default=True)
+@click.option("--ready-timeout", type=Number(min=1), default=600.0, show_default=True)
 @FLAGS
 def serve_command(
     flags: tuple[str, ...], check: bool, synthetic: bool, log: Path | None, ready_timeout: float, **rule: Any
@@ -122,7 +112,16 @@ def set_command(url: str, changes: tuple[str, ...], api_key: str | None) -> None
 
 
 def _with_scheme(url: str) -> str:
-    return url if "://" in url else f"http://{url}"
+    """The URL, with http:// in front where there is none. Raises PreflightError where it cannot be one."""
+    full = url if "://" in url else f"http://{url}"
+    try:
+        parts = urlsplit(full)
+        possible = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, an open bracket
+        possible = False
+    if not possible or any(c.isspace() for c in url):
+        raise PreflightError(f"URL {url!r}: write HOST:PORT or http://HOST:PORT, e.g. http://127.0.0.1:30000")
+    return full
 
 
 def _parse_changes(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def _value(text: str) -> Any:
             return json.loads(text)
         except ValueError as e:
             raise RuleRefusedError(f"{text!r} is no JSON list ({e}): write ranges=[[1,4],[9,16]]") from e
-    return int(text) if text.lstrip("-").isdecimal() else text
+    return int(text) if WHOLE_NUMBER.fullmatch(text) else text
 
 
 COMMANDS = (doctor_command, serve_command, state_command, set_command)

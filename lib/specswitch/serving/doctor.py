@@ -9,7 +9,7 @@ from typing import Any
 
 from specswitch.serving import machine, preflight
 from specswitch.serving.environment import SYNTHETIC_PREFIXES
-from specswitch.serving.flags import parse_flags, rule_of
+from specswitch.serving.flags import ServerFlags, parse_flags, rule_of
 from specswitch.serving.gpus import list_gpus
 from specswitch.serving.path_rules import SPEC_V2_ENV
 
@@ -18,7 +18,7 @@ from specswitch.serving.path_rules import SPEC_V2_ENV
 class Diagnosis:
     """The whole answer. `supported`: the flags work with Specswitch; `missing`: what the machine lacks for them.
 
-    `models_checked`: the flags named a model, and it and its draft were looked at.
+    `not_checked`: what the flags left out, so that nothing can be said about it; empty when all was looked at.
     """
 
     sglang_version: str | None
@@ -38,12 +38,17 @@ class Diagnosis:
     device: str
     gpus: tuple[str, ...]
     missing: tuple[machine.Missing, ...]
-    models_checked: bool
+    not_checked: tuple[str, ...]
 
     @property
     def healthy(self) -> bool:
         """Whether a server with these flags can be expected to run here."""
-        return self.supported and not self.problems and not self.missing
+        return self.supported and not (self.problems or self.missing or self.not_checked)
+
+    @property
+    def exit_code(self) -> int:
+        """0 healthy, 1 something is wrong or missing, 2 no model path: `serve` refuses such flags with 2, too."""
+        return 2 if self.not_checked else 0 if self.healthy else 1
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON output."""
@@ -61,15 +66,21 @@ class Diagnosis:
             lines += ["Problems:", *(f"  - {p}" for p in self.problems)]
         if self.missing:
             lines += ["Missing on this machine:", *(f"  - {m.what}: {m.cure}" for m in self.missing)]
+        if self.not_checked:
+            lines += ["Not checked:", *(f"  - {n}" for n in self.not_checked)]
         lines.append(self._verdict())
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        if not self.healthy:
-            return "Not ready to serve."
-        if self.models_checked:
+        if self.healthy:
             return "Ready to serve."
-        return "This machine is ready. No model was checked: give the server's flags behind --, --model-path first."
+        if not self.not_checked:
+            return "Not ready to serve."
+        machine_is = "lacks something, see above" if self.missing else "has what it needs"
+        return (
+            f"Not ready to serve: a model path is missing. This machine {machine_is}.\n"
+            "Write the server's flags behind a double dash: specswitch doctor -- --model-path DIR ..."
+        )
 
 
 def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagnosis:
@@ -86,7 +97,7 @@ def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagn
     flags = parse_flags(argv or ["--device", "cuda" if list_gpus() else "cpu"])
     rule = rule_of(flags)
     decision, found = preflight.examine(flags, env)
-    problems = found if argv else []
+    problems = [p for p in found if p != preflight.NO_MODEL_PATH] if argv else []
     problems += [
         f"{name} is set: it makes a server invent results; unset it"
         for name in sorted(env)
@@ -112,5 +123,15 @@ def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagn
         device=machine.device_of(flags),
         gpus=tuple(f"{g.index}: {g.name}, {g.free_mib} of {g.total_mib} MiB free" for g in list_gpus()),
         missing=tuple(missing),
-        models_checked=flags.model_path is not None,
+        not_checked=_not_checked(flags),
     )
+
+
+def _not_checked(flags: ServerFlags) -> tuple[str, ...]:
+    """What could not be looked at. Without a model nothing is known of its draft, either."""
+    if flags.model_path is not None:
+        return ()
+    left = [f"the model, and whether a draft fits it: {preflight.NO_MODEL_PATH}"]
+    if flags.speculative_algorithm is None:
+        left.append("speculation: no --speculative-algorithm was given, so the path above is the plain one")
+    return tuple(left)

@@ -7,6 +7,7 @@ if the start time still matches.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from specswitch.serving import proc
+from specswitch.serving import proc, scratch
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +52,20 @@ def new_record(nonce: str) -> tuple[Path, dict[str, Any]]:
         "supervisor": None,
         "processes": [],
         "exit_code": None,
+        "scratch": None,
     }
     return record_dir() / f"{nonce}.json", content
 
 
+def forget(path: Path) -> None:
+    """Remove a record, and the directory with the last one."""
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # others are in it, or it is gone
+        path.parent.rmdir()
+
+
 def clean() -> list[int]:
-    """Kill what is left of servers whose supervisor is dead. Returns the pids that were killed."""
+    """Kill what is left of servers whose supervisor is dead, remove their temporary files. Returns the pids killed."""
     killed: list[int] = []
     here = proc.boot_and_namespace()
     for path in sorted(record_dir().glob("*.json")):
@@ -65,10 +74,12 @@ def clean() -> list[int]:
             continue
         valid_in = record.get("valid_in", "")
         if valid_in.split()[:1] != here.split()[:1]:
-            path.unlink(missing_ok=True)  # from before the last boot: nothing of it can live
+            scratch.remove(record.get("scratch"))  # from before the last boot: nothing of it can live
+            forget(path)
         elif valid_in == here and not _held(record):
             killed += kill_recorded(record)
-            path.unlink(missing_ok=True)
+            scratch.remove(record.get("scratch"))
+            forget(path)
     return killed
 
 

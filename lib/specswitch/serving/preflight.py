@@ -13,6 +13,8 @@ from specswitch.serving.errors import FlagError, PreflightError
 from specswitch.serving.flags import ServerFlags, rule_of
 from specswitch.serving.gpus import count_gpus
 
+NO_MODEL_PATH = "--model-path is missing: give a local model directory"
+
 
 def check(flags: ServerFlags, env: Mapping[str, str]) -> path_rules.PathDecision:
     """Check flags, models, rule and path; returns what the engine will run.
@@ -42,7 +44,7 @@ def examine(flags: ServerFlags, env: Mapping[str, str]) -> tuple[path_rules.Path
     draft = _config(flags.speculative_draft_model_path, "draft", problems)
     decision = path_rules.decide(flags, env, _architecture(target), _architecture(draft))
     if flags.model_path is None:
-        problems.append("--model-path is missing: give a local model directory")
+        problems.append(NO_MODEL_PATH)
     elif target is not None:
         problems += model_checks.target_problems(flags, Path(flags.model_path), target)
     if decision.path in ("v1", "v2"):

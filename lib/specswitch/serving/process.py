@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specswitch.serving import leftovers
+from specswitch.serving import leftovers, scratch
 from specswitch.serving.argv import secrets_in
 from specswitch.serving.errors import ServerExitedError
 from specswitch.serving.log_tail import log_tail, mask, masked
@@ -25,6 +25,9 @@ from specswitch.serving.supervisor import KILL_DEADLINE_S, write_record
 GRACE_S = 6.0  # the engine looks at SIGTERM every 5 s
 
 _running: weakref.WeakSet[ServerProcess] = weakref.WeakSet()
+_stopping: set[ServerProcess] = (
+    set()
+)  # held, so that an interrupted wait is taken up again at interpreter exit
 
 
 class ServerProcess:
@@ -41,7 +44,7 @@ class ServerProcess:
         nonce: str,
         grace_s: float = GRACE_S,
     ) -> None:
-        """Start it. Raises OSError if the log file cannot be opened."""
+        """Start it, with a folder for temporary files that ends with it. Raises OSError without a log file."""
         self.argv = list(argv)
         self.log_path = log_path
         self._grace_s = grace_s
@@ -51,17 +54,26 @@ class ServerProcess:
         self._record_path, record = leftovers.new_record(nonce)
         command = [sys.executable, "-P", "-m", "specswitch.serving.supervisor"]
         command += [str(self._record_path), str(os.getpid()), f"{grace_s:g}", "--", *argv]
-        with contextlib.ExitStack() as stack:
+        folder = scratch.make()
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as undo:
+            undo.callback(scratch.remove, folder)
+            undo.callback(leftovers.forget, self._record_path)
             log = stack.enter_context(open(log_path, "ab")) if log_path is not None else None
-            write_record(self._record_path, record)
+            record |= {"scratch": None if folder is None else str(folder)}
+            try:
+                write_record(self._record_path, record)
+            except FileNotFoundError:  # another run has just ended and taken the empty directory away
+                leftovers.record_dir()
+                write_record(self._record_path, record)
             self._supervisor = subprocess.Popen(
                 command,
-                env=dict(env),
+                env=dict(env) if folder is None else scratch.environment(env, folder),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+            undo.pop_all()
         _running.add(self)
 
     @property
@@ -98,8 +110,10 @@ class ServerProcess:
     def stop(self) -> None:
         """End the server and everything below it; returns when they are gone. Safe to call again.
 
-        An interrupt while waiting does no harm: the supervisor was told already and goes on alone.
+        An interrupt while waiting does no harm: the supervisor was told already and goes on alone, and this
+        interpreter waits for it before it exits.
         """
+        _stopping.add(self)
         if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             self._supervisor.stdin.close()
         try:
@@ -111,6 +125,7 @@ class ServerProcess:
         if self.log_path is not None:
             mask(self.log_path, secrets_in(self.argv))
         _running.discard(self)
+        _stopping.discard(self)
 
     def _final_exit_code(self) -> int:
         """The command's exit code from the record; a supervisor that was killed leaves the rest to us."""
@@ -119,8 +134,9 @@ class ServerProcess:
         code = record.get("exit_code")
         if code is None:
             leftovers.kill_recorded(record)
+            scratch.remove(record.get("scratch"))
             code = self._supervisor.returncode
-        self._record_path.unlink(missing_ok=True)
+        leftovers.forget(self._record_path)
         return int(code)
 
     def _note_pid(self, record: dict[str, Any]) -> None:
@@ -131,7 +147,7 @@ class ServerProcess:
 
 def _stop_all() -> None:
     """At interpreter exit: tell all supervisors first, then wait for each."""
-    mine = [p for p in _running if p._owner_pid == os.getpid()]  # not those a forked child inherited
+    mine = [p for p in {*_running, *_stopping} if p._owner_pid == os.getpid()]  # not those a fork inherited
     for process in mine:
         if process._supervisor.stdin is not None:
             process._supervisor.stdin.close()

@@ -6,7 +6,8 @@ It runs COMMAND in a session of its own and ends when the command ends, when its
 when its parent (OWNER_PID) is gone however it died, or on SIGTERM; it always takes the whole process tree with
 it. It is the subreaper of the tree: grandchildren that were orphaned or started their own session become its
 children, so none is lost, and nothing is ever looked up by name. Each process seen is written to RECORD with its
-start time, for `leftovers` in case the supervisor itself is killed. Linux, standard library only.
+start time, for `leftovers` in case the supervisor itself is killed. The folder of temporary files that RECORD names
+goes with the tree, and what the tree leaves in /dev/shm. Linux, standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from specswitch.serving import proc
+from specswitch.serving import leftovers, proc, scratch, shared_memory
 
 PR_SET_CHILD_SUBREAPER = 36
 TICK_S = 0.1
@@ -65,6 +66,7 @@ class Supervisor:
         self.exit_code: int | None = None
         self.stop_reason: str | None = None
         self._known: list[proc.Process] = []
+        self._shared: dict[Path, int] = {}  # in /dev/shm, with inodes
         self._next_snapshot_s = 0.0
 
     def run(self, argv: list[str]) -> int:
@@ -84,7 +86,9 @@ class Supervisor:
             self._known = [self.command] if self.command else []
             self._save()
             self._watch()
+        self._note_shared()
         self._end()
+        self._clear_up()
         self._save()
         code = self.exit_code if self.exit_code is not None else -signal.SIGKILL
         return code if code >= 0 else 128 - code
@@ -120,7 +124,16 @@ class Supervisor:
         now = proc.descendants(os.getpid())
         if now != self._known:
             self._known = now
+            self._note_shared()
             self._save()
+
+    def _note_shared(self) -> None:
+        self._shared |= shared_memory.mapped_by(p.pid for p in proc.descendants(os.getpid()))
+
+    def _clear_up(self) -> None:
+        """The tree is gone: so go its temporary files and its shared memory."""
+        shared_memory.remove_unused(self._shared)
+        scratch.remove(self._record().get("scratch"))
 
     def _end(self) -> None:
         """Leave nothing below us: SIGTERM, wait, SIGKILL until the tree is empty."""
@@ -165,11 +178,7 @@ class Supervisor:
         self.stop_reason = f"signal {signum}"
 
     def _save(self) -> None:
-        try:
-            record = json.loads(self.record_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            record = {}
-        record |= {
+        record = self._record() | {
             "supervisor": proc.identify(os.getpid()),
             "command": self.command,
             "processes": self._known,
@@ -179,6 +188,12 @@ class Supervisor:
             write_record(self.record_path, record)
         except OSError as e:
             self._say(f"cannot write {self.record_path}: {e}")
+
+    def _record(self) -> dict:
+        try:
+            return dict(json.loads(self.record_path.read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
 
     @staticmethod
     def _say(text: str) -> None:
@@ -195,7 +210,7 @@ def main(argv: list[str]) -> int:
     supervisor = Supervisor(Path(record), int(owner), float(grace_s))
     code = supervisor.run(command)
     if os.getppid() != supervisor.owner:
-        supervisor.record_path.unlink(missing_ok=True)  # nobody is left to read it
+        leftovers.forget(supervisor.record_path)  # nobody is left to read it
     return code
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from specswitch.option_types import Number, Whole
+
 if TYPE_CHECKING:
     from specswitch.soak.plan import SpeculatingPath
 
@@ -17,17 +19,15 @@ if TYPE_CHECKING:
 @click.option(
     "--path", "paths", type=click.Choice(["v1", "v2"]), multiple=True, help="Which worker [both]; repeatable."
 )
-@click.option(
-    "--requests", type=click.IntRange(min=1), default=10_000, show_default=True, help="Of each path."
-)
+@click.option("--requests", type=Whole(min=1), default=10_000, show_default=True, help="Of each path.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=10.0,
     show_default=True,
     help="Of load, all paths together.",
 )
-@click.option("--threshold", type=click.IntRange(min=1), default=8, show_default=True, help="To be crossed.")
+@click.option("--threshold", type=Whole(min=1), default=8, show_default=True, help="To be crossed.")
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="A parameter of the sweep.")
 @click.option("-y", "yaml_texts", multiple=True, metavar="YAML", help="Parameters as a YAML mapping.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for summary and logs.")
@@ -91,7 +91,8 @@ def soak_command(
         click.echo(f"error: {problem}", err=True)
     except KeyboardInterrupt as stopped:
         how = how_interrupted(stopped)
-        _end(1, f"{how}; {outcome.SUMMARY} holds the paths that were over by then, the logs are in {folder}")
+        over = f"{outcome.SUMMARY} holds {', '.join(r.path for r in runs)}" if runs else "no path was over"
+        _end(1, f"{how}; {over}; kept in {folder}: the servers' logs" + (" and the summary" if runs else ""))
     summary = outcome.save(plan, runs, folder, about)
     for run in runs:
         click.echo(outcome.describe(run))

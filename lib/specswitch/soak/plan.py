@@ -18,6 +18,8 @@ from specswitch.sweep.precheck import precheck
 SpeculatingPath = Literal["v1", "v2"]
 # A small pool: the prefix cache fills it within seconds, then slots are evicted and used again all the time.
 DEFAULTS = {"prompt_tokens": 96, "output_tokens": 64, "max_total_tokens": 2560}
+# Parameters of a sweep that have no meaning here.
+OWN = ("arms", "concurrencies", "repeats", "temperature", "executor", "out_dir", "resume")
 STRICT = {
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
@@ -59,10 +61,10 @@ def make_plan(
     Raises as `sweep.precheck.precheck`, and PreflightError for parameters that have no meaning here.
     """
     given = parameters.changed()
-    own = [name for name in ("arms", "concurrencies", "repeats", "temperature", "executor") if name in given]
+    own = [name for name in OWN if name in given]
     if own:
         raise PreflightError(
-            f"{', '.join(own)}: a soak chooses this itself, leave it out (there are --path and --threshold)"
+            f"{', '.join(own)}: a soak chooses this itself, leave it out (there are --out, --path and --threshold)"
         )
     peak = 3 * threshold
     arms = ["none", *(f"dynamic-{path}-t{threshold}" for path in paths)]

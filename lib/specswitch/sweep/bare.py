@@ -6,10 +6,13 @@ What is written is an ordinary run folder; `specswitch report DIR`, here or on a
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 from specswitch.results.files import make_folder
+from specswitch.results.layout import ResultsError
 from specswitch.results.lock import locked
+from specswitch.results.run import read_run
 from specswitch.results.store import mark_interrupted
 from specswitch.serving.interrupt import signals_interrupt
 from specswitch.sweep.batch import (
@@ -20,6 +23,8 @@ from specswitch.sweep.batch import (
     OK,
     Outcome,
     in_words,
+    resuming,
+    what_is_kept,
 )
 from specswitch.sweep.parameters import RunParameters
 from specswitch.sweep.precheck import precheck
@@ -56,6 +61,9 @@ def run_bare(parameters: RunParameters, stream: TextIO | None = None) -> Outcome
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
     except (Exception, KeyboardInterrupt) as ended:
-        mark_interrupted(folder, in_words(ended))
+        with suppress(ResultsError):  # it may have ended before there was a run
+            mark_interrupted(folder, in_words(ended))
+            kept = what_is_kept(read_run(folder), resuming(parameters, folder, "--no-notebook"))
+            return Outcome(FAILED, f"{in_words(ended)}\n{kept}")
         return Outcome(FAILED, in_words(ended))
     return Outcome(OK, str(folder))

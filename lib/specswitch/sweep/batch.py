@@ -23,7 +23,7 @@ from specswitch.results.files import make_folder, write_json
 from specswitch.results.layout import MANIFEST, ResultsError
 from specswitch.results.lock import locked
 from specswitch.results.provenance import shorten
-from specswitch.results.run import read_run
+from specswitch.results.run import Run, read_run
 from specswitch.results.store import mark_interrupted
 from specswitch.serving.errors import PreflightError
 from specswitch.serving.interrupt import how_interrupted, signals_interrupt
@@ -104,7 +104,7 @@ def run_batch(
             print(ONE_AFTER_THE_OTHER, file=stream or sys.stderr)
         with locked(folder, BATCH_LOCK):
             problem = _execute(source, parameters, folder, checked, stream or sys.stderr)
-            return _outcome(folder, problem, build_report, _resuming(parameters, folder))
+            return _outcome(folder, problem, build_report, resuming(parameters, folder))
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
 
@@ -154,17 +154,23 @@ def _keep(executed: Path, folder: Path) -> None:
     write_json(folder / EXECUTED, notebook)
 
 
-def _resuming(parameters: RunParameters, folder: Path) -> str:
+def resuming(parameters: RunParameters, folder: Path, *options: str) -> str:
     """The command that goes on with a run which ended early."""
-    return f"specswitch {parameters.COMMAND} --resume --out {shlex.quote(str(folder))}"
+    words = ["specswitch", parameters.COMMAND, *options, "--resume", "--out", str(folder)]
+    return shlex.join(words)
+
+
+def what_is_kept(run: Run, go_on: str) -> str:
+    """Of a run which ended early: how much of it is there, and how to go on."""
+    return f"{len(run.points)} of {len(run.manifest['points'])} points are kept; go on with: {go_on}"
 
 
 def _outcome(
-    folder: Path, problem: BaseException | None, build_report: Callable[[Path], Path], resuming: str
+    folder: Path, problem: BaseException | None, build_report: Callable[[Path], Path], go_on: str
 ) -> Outcome:
     """Judge the run by what ended it and by its manifest, and build the report.
 
-    `resuming`: the command to go on with, told when points are missing.
+    `go_on`: the command to go on with, told when points are missing.
     """
     reason = None if problem is None else in_words(problem)
     code = OK if problem is None else BAD_INPUT if _is_bad_input(problem) else FAILED
@@ -178,8 +184,7 @@ def _outcome(
             reason = (
                 reason or f"{len(run.missing)} points are missing, the first is {run.missing[0]['point_id']}"
             )
-            kept = f"{len(run.points)} of {len(run.manifest['points'])} points are kept"
-            reason = f"{reason}\n{kept}; go on with: {resuming}"
+            reason = f"{reason}\n{what_is_kept(run, go_on)}"
     except ResultsError as damaged:
         reason = reason or str(damaged)
     code = code if reason is None else code or FAILED

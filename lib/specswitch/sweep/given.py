@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 
+from specswitch.explain import read_given_text
 from specswitch.results.layout import MANIFEST, DamagedError, read_json
 from specswitch.results.provenance import lengthen
 from specswitch.sweep.parameters import ParameterError, RunParameters
@@ -59,9 +60,9 @@ def stored_parameters(folder: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> str:
     """The text of a parameter file. Raises ParameterError when it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ParameterError(f"parameter file {str(path)!r} cannot be read: {problem}") from problem
+        return read_given_text(path)
+    except ValueError as problem:
+        raise ParameterError(f"parameter file {problem}") from problem
 
 
 def read_value(kind: type[RunParameters], name: str, text: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import ipywidgets as w
 
+from specswitch.config import Rule
 from specswitch.load.background import Tally
 from specswitch.sweep.parameters import ParameterError, SweepParameters
 from specswitch.widgets import words
@@ -50,6 +51,11 @@ def told(handler: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
+def _kind(state: dict[str, Any]) -> tuple[Any, Any]:
+    """What of a server's state, the rule apart, decides which sweep measures it."""
+    return state.get("dynamic"), state.get("ranges")
+
+
 class Panel:
     """The panel; `box` is what a notebook shows. It listens to its `session`."""
 
@@ -58,6 +64,7 @@ class Panel:
         self._history = History()
         self._start_s = time.monotonic()
         self._shown: object = None  # the server's rule as last seen
+        self._server: dict[str, Any] = {}  # its state as last seen
         self.messages = Messages()
         self.session = Session(self, poll_s)
         largest = asked.base.max_running_requests
@@ -101,11 +108,18 @@ class Panel:
 
     @property
     def state(self) -> PanelState:
-        """What the controls say."""
-        return PanelState(path=self._path(), rule=self.rule.rule, concurrency=self.concurrency.value)
+        """What the controls say; on a stock server, which has no rule, always."""
+        rule = self.rule.rule if self._server.get("dynamic", True) else Rule()
+        return PanelState(path=self._path(), rule=rule, concurrency=self.concurrency.value)
 
     def sweep(self) -> SweepParameters:
-        """The batch run that measures this state. Raises ParameterError without a load."""
+        """The batch run that measures this state beside the static arms.
+
+        Raises:
+            ParameterError: no load is set, or the server follows a batch table.
+        """
+        if (ranges := self._server.get("ranges")) is not None:
+            raise ParameterError(f"batch table {ranges}: a sweep has no arm for one, set a threshold")
         return as_sweep(self._base(), self.state)
 
     def close(self, timeout_s: float | None = None) -> bool:
@@ -154,6 +168,7 @@ class Panel:
             self.messages.add(f"{message}\nPress {self.start.description} to try again.")
             message = "Failed, see the messages below"
         if phase in ("stopped", "failed"):
+            self._server = {}
             self.now.value = self.load.value = ""
             self.rule.set_enabled(True)
         self._set_status(message)
@@ -187,10 +202,13 @@ class Panel:
 
     def _follow(self, state: dict[str, Any]) -> None:
         rule = rule_of(state)
+        kind_before, self._server = _kind(self._server), state
         self.rule.set_enabled(bool(state.get("dynamic")))
         if rule is not None and rule != self._shown and not self.session.wishes:
             self._shown = rule
             self.rule.show(rule)
+            self._refresh()
+        elif _kind(state) != kind_before:
             self._refresh()
 
     def _path(self) -> Any:

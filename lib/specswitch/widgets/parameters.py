@@ -80,25 +80,38 @@ OWN = tuple(name for name in LiveParameters.model_fields if name != "base")
 
 
 def as_sweep(base: SweepParameters, state: PanelState) -> SweepParameters:
-    """The sweep of one arm at one concurrency that measures this state.
+    """The sweep at one concurrency that measures this state's arm beside the static ones it is judged by.
+
+    On v1 and v2 these are the servers without speculation and the one that always speculates, so that the
+    envelope can be drawn. The state's own arm is the last.
 
     Raises:
         ParameterError: no load is set.
     """
     if state.concurrency < 1:
         raise ParameterError("concurrency = 0: set a load, a sweep measures at one request at least")
-    values = {**base.changed(), "arms": [state.arm.label], "concurrencies": [state.concurrency]}
-    return SweepParameters.of(values)
+    return _sweep_of([*_static_arms(state.path), state.arm.label], base, state)
 
 
 def as_point(base: SweepParameters, state: PanelState) -> Point:
-    """The first point of that sweep (with one request where no load is set): arm, server, workload.
+    """The first point of this state's own arm (with one request where no load is set): arm, server, workload.
 
     Raises:
         ParameterError: the parameters contradict each other.
     """
     loaded = state.model_copy(update={"concurrency": max(1, state.concurrency)})
-    return points(as_sweep(base, loaded).plan())[0]
+    return points(_sweep_of([state.arm.label], base, loaded).plan())[0]
+
+
+def _static_arms(path: Kind) -> list[str]:
+    """Never and always on `path`. v1 is judged by `none-sync`, as it has no overlap scheduler; `none` stands beside."""
+    never = {"v1": ["none", "none-sync"], "v2": ["none"]}
+    return [*never[path], f"always-{path}"] if path in never else []
+
+
+def _sweep_of(arms: list[str], base: SweepParameters, state: PanelState) -> SweepParameters:
+    once = list(dict.fromkeys(arms))  # the state itself may be a static arm
+    return SweepParameters.of({**base.changed(), "arms": once, "concurrencies": [state.concurrency]})
 
 
 def server_to_start(base: SweepParameters, state: PanelState) -> ServerConfig:

@@ -1,0 +1,121 @@
+"""`specswitch lab`: what is brought, opened and said, up to the moment at which JupyterLab takes over."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from specswitch import lab
+from specswitch.cli import main
+
+
+class Replaced(Exception):
+    """Stands for the process becoming JupyterLab."""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The command lines that took over."""
+    commands: list[list[str]] = []
+
+    def execv(program: str, command: list[str]) -> None:
+        assert program == sys.executable
+        commands.append(command)
+        raise Replaced
+
+    monkeypatch.setattr(os, "execv", execv)
+    return commands
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, ["lab", *words])
+
+
+def test_the_copy_is_opened_with_jupyterlabs_own_options(started: list[list[str]], tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    run("live", "--folder", str(mine), "--", "--no-browser", "--port=1")
+    head = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={mine}"]
+    assert started == [[*head, "--no-browser", "--port=1", str(mine / "04-live.ipynb")]]
+    assert (mine / "04-live.ipynb").is_file()
+
+
+def test_without_a_notebook_the_folder_opens(started: list[list[str]], tmp_path: Path) -> None:
+    run("--folder", str(tmp_path), "--", "--no-browser")
+    assert started == [
+        [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={tmp_path}", "--no-browser"]
+    ]
+
+
+def test_the_default_folder_lies_beside_the_notebooks(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(lab, "project_root", lambda: tmp_path)
+    run()
+    assert started[0][-1] == f"--ServerApp.root_dir={tmp_path / 'notebooks' / 'mine'}"
+
+
+def test_fresh_sets_the_own_copy_aside(started: list[list[str]], tmp_path: Path) -> None:
+    run("04-live", "--folder", str(tmp_path))
+    copy = tmp_path / "04-live.ipynb"
+    changed = json.loads(copy.read_text(encoding="utf-8"))
+    changed["cells"].pop()
+    copy.write_text(json.dumps(changed), encoding="utf-8")
+    answer = run("--fresh", "04-live", "--folder", str(tmp_path))
+    assert f"your copy is now {tmp_path / '04-live-own1.ipynb'}" in answer.stderr
+    assert json.loads((tmp_path / "04-live-own1.ipynb").read_text(encoding="utf-8")) == changed
+    assert started[-1][-1] == str(copy)
+    assert len(json.loads(copy.read_text(encoding="utf-8"))["cells"]) == len(changed["cells"]) + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nope"], "notebook 'nope': there are 00-code-path"),
+        (["--fresh"], "--fresh: say which notebook"),
+        (["--fresh", "nope"], "notebook 'nope': there are"),
+        (["--no-browser"], "--no-browser"),
+    ],
+)
+def test_bad_input_opens_nothing(
+    started: list[list[str]], tmp_path: Path, words: list[str], named: str
+) -> None:
+    answer = run("--folder", str(tmp_path / "mine"), *words)
+    assert (answer.exit_code, started) == (2, [])
+    assert named in answer.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_cure(
+    started: list[list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    answer = run("--folder", str(tmp_path / "file" / "mine"))
+    assert (answer.exit_code, started) == (2, [])
+    assert f"{tmp_path / 'file' / 'mine'}" in answer.stderr
+    assert "--folder DIR" in answer.stderr
+
+
+def test_without_jupyterlab_it_says_so(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda _: None)
+    answer = run("--folder", str(tmp_path))
+    assert (answer.exit_code, started) == (1, [])
+    assert "jupyterlab is not installed here" in answer.stderr
+
+
+def test_outside_of_a_checkout_it_says_where_the_notebooks_are(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise FileNotFoundError("no specswitch checkout above here")
+
+    monkeypatch.setattr(lab, "project_root", nowhere)
+    answer = run("04-live")
+    assert (answer.exit_code, started) == (2, [])
+    assert "the notebooks lie in the checkout, or in an unpacked bundle: no specswitch" in answer.stderr
