@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from specswitch.bundle.installer import lacking_here
-from specswitch.bundle.needs import unmet
+from specswitch.bundle.needs import unfit, unmet
 from specswitch.bundle.present import Present
 from specswitch.bundle.target import Target
 
@@ -33,6 +33,13 @@ def test_a_requirement_counts_unless_the_bundle_or_the_node_meets_it(tmp_path: P
         "local<2",
         "old<3,>=1.1",
     ]
+
+
+def test_a_version_in_the_bundle_that_another_of_its_packages_does_not_take_is_named(tmp_path: Path) -> None:
+    needs = ("Held>=0.4.4", "right>=1", "absent>=9", "held>=9; sys_platform == 'win32'")
+    wheel = make_wheel(tmp_path, "user", "1.0", needs=needs)
+    versions = {canonicalize_name("held"): Version("0.4.2"), canonicalize_name("right"): Version("1.0")}
+    assert unfit([wheel], versions, NODE) == {"held>=0.4.4": ["user"]}
 
 
 def test_requirements_of_other_platforms_and_of_extras_do_not_count(tmp_path: Path) -> None:

@@ -175,7 +175,9 @@ class FakeServer:
         arrived = time.monotonic()
         body = orjson.loads(await request.read())
         stats.requests += 1
-        stats.peers.append((request.transport and request.transport.get_extra_info("peername") or ("", 0))[1])
+        stats.peers.append(
+            ((request.transport and request.transport.get_extra_info("peername")) or ("", 0))[1]
+        )
         if self.behaviour.die_after is not None and stats.requests >= self.behaviour.die_after:
             os._exit(3)
         stats.in_flight += 1

@@ -15,7 +15,7 @@ from packaging.utils import parse_wheel_filename
 from specswitch import __version__
 from specswitch.bundle import kernels, project
 from specswitch.bundle.installer import MANIFEST, SUMS
-from specswitch.bundle.needs import unmet
+from specswitch.bundle.needs import unfit, unmet
 from specswitch.bundle.repack import repack, sha256
 from specswitch.bundle.request import MEGABYTE, Plan
 from specswitch.bundle.stream import Stream, write_stream
@@ -72,6 +72,9 @@ def _collect(plan: Plan, work: Path, tell: Callable[[str], None]) -> dict[str, A
     if needed:
         names = sorted({re.split(r"[<>=!~]", requirement)[0] for requirement in needed})
         tell(f"the node must have (versions: node_must_have in manifest.json): {', '.join(names)}")
+    wrong = unfit(sources, {pin.name: pin.version for pin in wanted}, plan.target)
+    for requirement, users in wrong.items():
+        tell(f"warning: {', '.join(users)} asks for {requirement}, the lock has another version")
     left_out = [
         {"name": pin.name, "version": str(pin.version), "why": why}
         for pin, why in sorted(plan.selection.left_out.items())
@@ -87,6 +90,7 @@ def _collect(plan: Plan, work: Path, tell: Callable[[str], None]) -> dict[str, A
         "wheels": sorted(listed, key=lambda wheel: wheel["name"]),
         "left_out": left_out,
         "node_must_have": needed,
+        "unfit_versions": wrong,
         "models": {name: path.stat().st_size for name, path in sorted(plan.model_files.items())},
     }
 

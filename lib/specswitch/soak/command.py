@@ -47,6 +47,7 @@ def soak_command(
     twentieth of the greedy outputs is compared with a plain server's. Written into the folder: soak.json and
     the servers' logs. The last line printed is the path of soak.json. Exit code 1 when a path failed.
     """
+    from specswitch.metrics.near_ties import near_of
     from specswitch.results.files import make_folder
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
@@ -85,7 +86,11 @@ def soak_command(
             with launch(plan.plain, folder / "plain.log") as plain:
                 for run in runs:
                     run.differing = identity.differing(
-                        plain.url, run.tally.kept, plan.request_timeout_s, api_key=plain.api_key
+                        plain.url,
+                        run.tally.kept,
+                        plan.request_timeout_s,
+                        near=near_of(plan.plain.dtype),
+                        api_key=plain.api_key,
                     )
     except (ServingError, identity.NoReferenceError) as problem:
         click.echo(f"error: {problem}", err=True)

@@ -16,7 +16,7 @@ import httpx
 
 from specswitch.load.client import GenerateClient, GenerateRequest, auth_headers
 from specswitch.load.own_loop import run_in_own_loop
-from specswitch.metrics.near_ties import NEAR, Verdict, compare
+from specswitch.metrics.near_ties import Verdict, compare
 from specswitch.soak.asks import Ask
 from specswitch.soak.load import Kept
 
@@ -40,12 +40,12 @@ class Judged:
 
 
 def differing(
-    url: str, kept: Sequence[Kept], timeout_s: float, near: float = NEAR, api_key: str | None = None
+    url: str, kept: Sequence[Kept], timeout_s: float, *, near: float, api_key: str | None = None
 ) -> list[Judged]:
     """Ask the plain server at `url` the same again; the outputs that differ, each with a verdict.
 
     An output that was ended early need only be the beginning of the plain server's. near: largest gap of a
-    near-tie, in nats. api_key: the server's, if it has one.
+    near-tie, in nats (`metrics.near_ties.near_of`). api_key: the server's, if it has one.
 
     Raises:
         NoReferenceError: the plain server failed.

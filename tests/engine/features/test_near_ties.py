@@ -12,7 +12,7 @@ from engine.cpu.random_pair import make_random_pair
 from engine.features.arms import STRICT, Client, Pair, plain_server, prompt, run_modes
 from engine.harness import Engine
 from engine.near_ties import force
-from specswitch.metrics.near_ties import NEAR, Verdict, compare
+from specswitch.metrics.near_ties import NEAR, Verdict, compare, near_of
 
 BF16_STEP = 0.125  # between neighbouring bfloat16 numbers from 16 to 32, where this model's best logits lie
 SURE = [-0.01] * 6
@@ -41,9 +41,18 @@ def test_a_large_gap_is_a_difference_even_after_a_near_tie() -> None:
     assert not verdict.acceptable
 
 
-def test_an_output_cut_short_has_parted() -> None:
-    verdict = compare([1, 2, 3], [1, 2, 3, 4], SURE[:3], SURE[:3])
-    assert (verdict.kind, verdict.first_divergence) == ("near-tie", 3)
+@pytest.mark.parametrize(("produced", "reference"), [([1, 2, 3], [1, 2, 3, 4]), ([1, 2, 3, 4], [1, 2, 3])])
+def test_an_output_that_ends_elsewhere_after_the_same_tokens_is_a_difference(
+    produced: list[int], reference: list[int]
+) -> None:
+    sure = SURE[: len(produced)]
+    verdict = compare(produced, reference, sure, sure)
+    assert (verdict.kind, verdict.first_divergence) == ("different", 3)
+
+
+def test_in_bfloat16_a_near_tie_is_a_few_steps_of_its_logits() -> None:
+    assert near_of("float32") == near_of("float16") == NEAR
+    assert 4 * BF16_STEP < near_of("bfloat16") == near_of("auto") < 1.0
 
 
 def test_numbers_that_do_not_go_together_are_refused() -> None:
