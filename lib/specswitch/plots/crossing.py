@@ -12,8 +12,8 @@ from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK
 from specswitch.plots import theme
 from specswitch.plots.axes import linear_axis
-from specswitch.plots.figure import Words, frame, interval_text, line, short
-from specswitch.plots.grid import Series, positive_ratio
+from specswitch.plots.figure import TIMES, Words, frame, interval_text, line, short
+from specswitch.plots.grid import Series, labels_of, positive_ratio
 from specswitch.plots.timeline import timeline as draw_timeline
 from specswitch.results.crossing import Crossing
 
@@ -72,7 +72,7 @@ def rates(seen: Crossing) -> go.Figure | None:
         )
         figure.add_trace(wanted, row=1, col=1)
         figure.update_yaxes(title_text="slots", rangemode="tozero", row=1)
-    for label in _labels(seen.rates):
+    for label in labels_of(seen.rates):
         by_slice = _by_position(seen.rates[seen.rates["label"] == label], "t_s", "tok_s")
         style = theme.arm_style(label)
         means = go.Scatter(
@@ -142,7 +142,7 @@ def drawable(seen: Crossing) -> list[str]:
 def recovery_series(table: pd.DataFrame) -> list[Series]:
     """One series per dynamic arm: ratio to always-on by verify step, paired by repeat."""
     found = []
-    for label in _labels(table):
+    for label in labels_of(table):
         known = table[(table["label"] == label) & table["always_den"].notna()]
         steps = sorted({int(s) for s in known["step"]})
         points = [_to_always(known[known["step"] == step]) for step in steps]
@@ -154,7 +154,7 @@ def change_series(table: pd.DataFrame, to: str) -> list[Series]:
     """One series per arm that changed to this mode: relative step time by offset."""
     of_mode = table[table["to"] == to]
     found = []
-    for label in _labels(of_mode):
+    for label in labels_of(of_mode):
         by_offset = _by_position(of_mode[of_mode["label"] == label], "offset", "relative")
         offsets = tuple(int(o) for o in by_offset)
         found.append(Series(label, label, offsets, tuple(by_offset.values()), frozenset(offsets)))
@@ -162,7 +162,7 @@ def change_series(table: pd.DataFrame, to: str) -> list[Series]:
 
 
 def _times(_: int, interval: Interval) -> str:
-    return interval_text(interval, 3, "×")
+    return interval_text(interval, 3, TIMES)
 
 
 def _to_always(rows: pd.DataFrame) -> Interval | None:
@@ -179,10 +179,6 @@ def _by_position(rows: pd.DataFrame, position: str, value: str) -> dict[float, I
         if interval is not None:
             found[float(str(at))] = interval
     return found
-
-
-def _labels(table: pd.DataFrame) -> list[str]:
-    return sorted({str(label) for label in table["label"]}, key=theme.arm_order)
 
 
 def _single_notes(drawn: Sequence[Series]) -> list[str]:

@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 from specswitch.plots import theme
 from specswitch.plots.acceptance import with_counts
 from specswitch.plots.axes import concurrency_axis, linear_axis
-from specswitch.plots.figure import Words, frame, gap_notes, interval_text, line
+from specswitch.plots.figure import TIMES, Words, frame, gap_notes, interval_text, line
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.throughput import COLUMN, baseline_of
 
@@ -47,7 +47,7 @@ def envelope(table: pd.DataFrame) -> go.Figure | None:
     drawn = [s for s in lines if s.drawable]
     if not drawn:
         return None
-    figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, "×")) for s in drawn])
+    figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, TIMES)) for s in drawn])
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.update_xaxes(concurrency_axis(grid.concurrencies))
     figure.update_yaxes(linear_axis(drawn, "throughput ÷ better of never and always", include=[0.9, 1.05]))

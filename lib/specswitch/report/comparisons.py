@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from specswitch.metrics.intervals import Interval
+from specswitch.metrics.intervals import Interval, says_ratio
 from specswitch.metrics.repeats import EFFECT, MOST, POWER, log_spread, repeats_needed
-from specswitch.plots.figure import number
+from specswitch.plots.figure import number, unknown
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_series
 from specswitch.plots.throughput import baseline_of, ratios
@@ -93,19 +93,18 @@ def _of(series: Series, other: str) -> list[Compared]:
 
 
 def _row(c: Compared) -> list[Cell]:
-    head = [
-        Cell(c.label),
-        Cell(c.against),
-        Cell(f"{c.concurrency:,}", sort=c.concurrency),
-        _number(c.ratio.mean),
-    ]
+    head = [Cell(c.label), Cell(c.against), Cell(f"{c.concurrency:,}", sort=c.concurrency)]
     made = Cell(f"{c.ratio.n:,}", sort=c.ratio.n)
     if c.ratio.low is None or c.ratio.high is None or c.needed is None:
-        return [*head, MISSING, MISSING, Cell("one repeat tells nothing", kind="none"), made, MISSING]
+        told = Cell("one repeat tells nothing", kind="none")
+        return [*head, _number(c.ratio.mean), MISSING, MISSING, told, made, MISSING]
+    needed = Cell(_repeats(c.needed), sort=c.needed)
+    if not says_ratio(c.ratio):
+        return [*head, MISSING, MISSING, MISSING, Cell(unknown(c.ratio), kind="none"), made, needed]
     said = verdict(c.ratio)
     told = Cell(said.removesuffix(" from").removesuffix(" than"), kind=_KINDS[said])
-    ends = [_number(c.ratio.low), _number(c.ratio.high)]
-    return [*head, *ends, told, made, Cell(_repeats(c.needed), sort=c.needed)]
+    numbers = [_number(v) for v in (c.ratio.mean, c.ratio.low, c.ratio.high)]
+    return [*head, *numbers, told, made, needed]
 
 
 def _number(value: float) -> Cell:
