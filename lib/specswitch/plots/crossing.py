@@ -79,8 +79,9 @@ def rates(seen: Crossing) -> go.Figure | None:
             x=[short(t) for t in by_slice],
             y=[short(p.mean) for p in by_slice.values()],
             name=label,
-            mode="lines",
+            mode="lines+markers",
             line={"color": style.colour, "width": 2, "dash": style.dash},
+            marker={"color": style.colour, "symbol": style.symbol, "size": 8, "maxdisplayed": 12},
             customdata=[interval_text(p, 3, " tok/s") for p in by_slice.values()],
             hovertemplate=f"{label}: %{{customdata}}<extra></extra>",
         )
