@@ -30,8 +30,12 @@ SPEED = "output_tok_s_load"
 STEPS_SMALL = 1.0
 
 
-def _steps(value: float) -> str:
+def _hundredths(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}"  # + 0.0: no "-0.00"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,13 @@ ROWS = (
     Shown("TTFT, p99, ms", "ttft_ms_whole_run_p99"),
     Shown("ITL, p99, ms", "itl_ms_whole_run_p99"),
     Shown("TPOT, mean, ms", "tpot_ms_whole_run_mean"),
-    Shown("Queue delay, p99, ms", "queue_delay_ms_whole_run_p99", small=1.0),
+    Shown("Queue delay, p99, ms", "queue_delay_ms_whole_run_p99", _hundredths, small=1.0),
     Shown("Accept length, verify steps", "accept_length_whole_run"),
     Shown("Speculated, of steps", "speculated_share_whole_run", "{:.0%}".format, small=0.05),
-    Shown("Switches", "switches_whole_run", small=1.0),
-    Shown("Resumes", "resumes", small=1.0),
-    Shown("Change to plain, usual steps", "switch_cost_steps_to_plain", _steps, STEPS_SMALL),
-    Shown("Change to speculative, usual steps", "switch_cost_steps_to_speculative", _steps, STEPS_SMALL),
+    Shown("Switches", "switches_whole_run", _count, small=1.0),
+    Shown("Resumes", "resumes", _count, small=1.0),
+    Shown("Change to plain, usual steps", "switch_cost_steps_to_plain", _hundredths, STEPS_SMALL),
+    Shown("Change to speculative, usual steps", "switch_cost_steps_to_speculative", _hundredths, STEPS_SMALL),
 )
 ARMS_NOTE = (
     "Means over repeats, ± half the 95% t interval. A dash: there is no such number. Not known: the interval is "
@@ -192,7 +196,9 @@ def _cell(interval: Interval | None, shown: Shown) -> Cell:
         return Cell(shown.write(interval.mean))
     if not known(interval, small=shown.small):
         return Cell("not known", kind="none")
-    return Cell(f"{shown.write(interval.mean)} ± {shown.write(interval.high - interval.mean)}")
+    half = interval.high - interval.mean
+    near = number(half, beside=interval.mean) if shown.write is number else shown.write(half)
+    return Cell(f"{shown.write(interval.mean)} ± {near}")
 
 
 def _by_repeat(seen: Crossing, label: str, column: str) -> dict[int, float]:
