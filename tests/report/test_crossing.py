@@ -87,7 +87,7 @@ def test_recovery_is_told_apart_from_1_in_either_direction_or_said_to_be_open(ru
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ((-0.5, 0.5), "costs what is not known from these 2 repeats"),
+        ((-0.5, 0.5), "has a cost not known from these 2 repeats"),
         ((-0.04, 0.03889), "costs 0.00 usual steps (-0.50 to 0.50), n = 2"),
         ((14.0, 14.4), "costs 14 usual steps (12 to 17), n = 2"),
     ],

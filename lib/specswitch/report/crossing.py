@@ -153,9 +153,8 @@ def costs(seen: Crossing) -> list[str]:
             cost = _mean(seen, label, f"switch_cost_steps_{key}")
             if cost is not None:
                 amount = interval_text(cost, 2, " usual steps", STEPS_SMALL)
-                parts.append(
-                    f"{words} costs {amount if known(cost, small=STEPS_SMALL) else f'what is {amount}'}"
-                )
+                told = f"costs {amount}" if known(cost, small=STEPS_SMALL) else f"has a cost {amount}"
+                parts.append(f"{words} {told}")
         if parts:
             sentences.append(
                 f"{label}: a change {' and one '.join(parts)} (medians over the changes of a point)."
@@ -196,9 +195,9 @@ def _cell(interval: Interval | None, shown: Shown) -> Cell:
         return Cell(shown.write(interval.mean))
     if not known(interval, small=shown.small):
         return Cell("not known", kind="none")
-    half = interval.high - interval.mean
-    near = number(half, beside=interval.mean) if shown.write is number else shown.write(half)
-    return Cell(f"{shown.write(interval.mean)} ± {near}")
+    mean, half = shown.write(interval.mean), interval.high - interval.mean
+    near = f"{half:,.{len(mean.partition('.')[2])}f}" if shown.write is number else shown.write(half)
+    return Cell(f"{mean} ± {near}")
 
 
 def _by_repeat(seen: Crossing, label: str, column: str) -> dict[int, float]:

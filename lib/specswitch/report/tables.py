@@ -69,12 +69,10 @@ CROSSING_COLUMNS = (
     Shown(Column("Repeat", number=True), "repeat", _whole),
     Shown(Column("Status"), "status"),
     Shown(Column("Output", "tokens/s", True), "output_tok_s_load", number),
-    Shown(Column("TTFT", "mean, ms", True), "ttft_ms_whole_run_mean", number),
     Shown(Column("ITL", "p99, ms", True), "itl_ms_whole_run_p99", number),
     Shown(Column("Accept length", "verify steps", True), "accept_length_whole_run", number),
     Shown(Column("Speculated", "of steps", True), "speculated_share_whole_run", _percent),
     Shown(Column("Switches", number=True), "switches_whole_run", _whole),
-    Shown(Column("Completed", "requests", True), "completed", _whole),
     Shown(Column("Failed", "requests", True), "failed", _whole),
     Shown(Column("Flags"), "flags"),
 )
@@ -128,7 +126,7 @@ def _points_table(points: pd.DataFrame, shown: Sequence[Shown], name: str) -> st
 
 def _point_cell(row: Row, shown: Shown) -> Cell:
     if shown.key == "flags":
-        return Cell(", ".join(flags(row)), kind="bad")
+        return Cell(", ".join(flags(row)), kind="bad flags")
     value = row.get(shown.key)
     if not exists(value):
         return MISSING
