@@ -40,6 +40,22 @@ def envelope_series(grid: Grid) -> list[Series]:
     return found
 
 
+def envelope_needs(grid: Grid) -> list[str]:
+    """For dynamic arms whose envelope cannot be had: which arms the run lacks for it, a sentence per path."""
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for label in grid.labels:
+        if label.startswith("dynamic-"):
+            path = label.split("-")[1]
+            never = [] if baseline_of(label, grid.labels) else ["none-sync" if path == "v1" else "none"]
+            always = [] if f"always-{path}" in grid.labels else [f"always-{path}"]
+            if never or always:
+                lacking.setdefault((*never, *always), []).append(label)
+    return [
+        f"For the envelope of {', '.join(labels)}, add {' and '.join(arms)} to the arms."
+        for arms, labels in lacking.items()
+    ]
+
+
 def envelope(table: pd.DataFrame) -> go.Figure | None:
     """Dynamic / max(none, always) at the same concurrency, paired by repeat. None without such arms."""
     grid = Grid(table)
@@ -51,7 +67,7 @@ def envelope(table: pd.DataFrame) -> go.Figure | None:
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.update_xaxes(concurrency_axis(grid.concurrencies))
     figure.update_yaxes(linear_axis(drawn, "throughput ÷ better of never and always", include=[0.9, 1.05]))
-    notes = gap_notes(lines, "one of the three has no value")
+    notes = [*gap_notes(lines, "one of the three has no value"), *envelope_needs(grid)]
     return frame(figure, ENVELOPE, 400, notes)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from specswitch.metrics.intervals import Interval, says_ratio
 from specswitch.metrics.repeats import EFFECT, MOST, POWER, log_spread, repeats_needed
+from specswitch.plots.best_dynamic import bests, rivals
 from specswitch.plots.figure import number, unknown
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_series
@@ -54,12 +55,19 @@ class Compared:
 
 
 def comparisons(points: pd.DataFrame) -> list[Compared]:
-    """Each arm against its fair baseline, each dynamic one against the envelope, wherever both have a value."""
+    """Each arm against its fair baseline, each dynamic one against the envelope and the best dynamic one.
+
+    Wherever both have a value.
+    """
     grid = Grid(points)
     fair = [(s, other) for s, other in ratios(grid) if other == baseline_of(s.label, grid.labels)]
     found = []
     for series, other in [*fair, *((s, "envelope") for s in envelope_series(grid))]:
         found += _of(series, other)
+    for labels in rivals(grid).values():
+        for best in bests(grid, labels):
+            known = ((label, ratio) for label, ratio in best.others.items() if ratio is not None)
+            found += [Compared(label, best.label, best.concurrency, ratio) for label, ratio in known]
     return found
 
 

@@ -13,7 +13,7 @@ from specswitch.plots.figure import TIMES, interval_text, known, number, unknown
 from specswitch.plots.goodput import COLUMN as GOOD
 from specswitch.plots.goodput import limits_text
 from specswitch.plots.grid import Grid, Series
-from specswitch.plots.switching import envelope_series
+from specswitch.plots.switching import envelope_needs, envelope_series
 from specswitch.plots.throughput import COLUMN, baseline_of, ratios
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
@@ -65,6 +65,25 @@ def envelope(table: pd.DataFrame) -> list[str]:
         unknown_yet = "It cannot be told from the envelope yet: no concurrency has two repeats"
         sentences.append(f"{worst}. {f'By load: {told}' if told else unknown_yet}.")
     return sentences
+
+
+def no_envelope(table: pd.DataFrame) -> str:
+    """Why there is no envelope to show, and which arms would give one."""
+    grid = Grid(table)
+    lacking = envelope_needs(grid)
+    if lacking:
+        return f"No envelope to show. {' '.join(lacking)}"
+    if any(label.startswith("dynamic-") for label in grid.labels):
+        return (
+            "No envelope to show: nowhere do a dynamic arm, never and always have a value in the same repeat."
+        )
+    paths = {path for path in ("v1", "v2") for label in grid.labels if path in label.split("-")}
+    path = "v1" if paths == {"v1"} else "v2"
+    wanted = ("none-sync" if path == "v1" else "none", f"always-{path}", f"dynamic-{path}-t8")
+    add = " and ".join(arm for arm in wanted if arm not in grid.labels)
+    return (
+        f"No dynamic arm, so no envelope to show. To see one, add {add} (or another threshold) to the arms."
+    )
 
 
 def acceptance(table: pd.DataFrame) -> list[str]:

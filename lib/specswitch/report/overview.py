@@ -9,7 +9,8 @@ import pandas as pd
 from specswitch.config import SHAPE_PREFIX, project_root
 from specswitch.metrics.goodput import Limits
 from specswitch.plots.grid import Grid, labels_of
-from specswitch.report import findings
+from specswitch.plots.switching import envelope_series
+from specswitch.report import best_dynamic, findings
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import Cell, Column, table
 from specswitch.report.scrub import scrub
@@ -87,14 +88,20 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
     sentences = [
         *unequal_repeats(points),
         findings.throughput(points),
-        *findings.ratio(points[points["arm"] != "dynamic"]),
+        *findings.ratio(points[~points["label"].isin(_with_envelope(points))]),
         *findings.envelope(points),
+        *best_dynamic.sentences(points),
         *findings.accept_lengths(points),
         *findings.goodput(points),
     ]
     capped = [p for p in parities(points) if p.ok is False]
     sentences += [f"Not the same load: {p.message}." for p in capped]
     return [scrub(s) for s in [*sentences, *warnings(points), state(run, points)]]
+
+
+def _with_envelope(points: pd.DataFrame) -> list[str]:
+    """The dynamic arms that are told about by their envelope, which says more than their baseline does."""
+    return [series.label for series in envelope_series(Grid(points)) if series.drawable]
 
 
 def state(run: Run, points: pd.DataFrame) -> str:
