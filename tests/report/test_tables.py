@@ -80,7 +80,7 @@ def test_the_points_of_a_crossing_run_have_their_numbers_and_flags(tmp_path):
     dynamic = dict(zip(heads, rows[4], strict=True))
     of_arm = points[points["label"] == "dynamic-v2-t4"].iloc[0]
     assert dynamic["Output"] == f"{of_arm['output_tok_s_load']:,.0f}"
-    assert dynamic["ITL"] == f"{of_arm['itl_ms_whole_run_p99']:.1f}"
+    assert dynamic["ITL"] == f"{of_arm['itl_ms_whole_run_p99']:.2f}"
     assert dynamic["Switches"] == str(of_arm["switches_whole_run"]) != "0"
     assert dynamic["Speculated"] == f"{of_arm['speculated_share_whole_run']:.1%}"
     assert rows[5][2] == "missing"
