@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plots.tables import DYNAMIC, STATIC, made_up_table
-from specswitch.report import findings
+from specswitch.report import findings, html
 from specswitch.report.findings import places
 
 
@@ -132,3 +132,7 @@ def test_latency_compares_with_the_fair_baseline():
 )
 def test_places_join_neighbours_on_the_grid(at, text):
     assert places(at, (1, 2, 4, 8, 16, 32, 64)) == text
+
+
+def test_no_line_breaks_inside_a_number_of_repeats_or_a_load():
+    assert html.text("C = 8 and n = 3, not in = 5") == "C\u00a0=\u00a08 and n\u00a0=\u00a03, not in = 5"

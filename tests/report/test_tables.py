@@ -83,4 +83,4 @@ def test_the_points_of_a_crossing_run_have_their_numbers_and_flags(tmp_path):
     assert dynamic["ITL"] == f"{of_arm['itl_ms_whole_run_p99']:.2f}"
     assert dynamic["Switches"] == str(of_arm["switches_whole_run"]) != "0"
     assert dynamic["Speculated"] == f"{of_arm['speculated_share_whole_run']:.1%}"
-    assert rows[5][2] == "missing"
+    assert [row[2] for row in rows].count("missing") == 1
