@@ -95,5 +95,6 @@ def speculation(table: pd.DataFrame) -> go.Figure | None:
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=1)
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=2)
     most = max((max(p.mean, p.high or 0) for s in cells[2] for p in s.points if p is not None), default=0.0)
-    figure.update_yaxes(range=[0, 1.05 * max(most, 1.0)], col=3)  # a bar may go below 0, switches cannot
+    most = max(most, 1.0)
+    figure.update_yaxes(range=[-0.03 * most, 1.05 * most], col=3)  # a bar may go below 0, switches cannot
     return frame(figure, SPECULATION, 380, gap_notes(cells[0]), margin={"t": 76})
