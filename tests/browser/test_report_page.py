@@ -7,7 +7,7 @@ import pytest
 
 from browser.offline import wait_drawn
 from plots.tables import made_up_table
-from report.built import report_of
+from report.built import crossing_report, report_of
 from report.pages import cell, html_output, notebook, simple
 from specswitch.plots import theme as house
 from specswitch.plots.catalogue import FIGURES
@@ -217,6 +217,35 @@ def test_printing_is_light_and_fits_the_paper(open_page):
 def test_no_screen_width_makes_the_page_scroll_sideways(open_page, width):
     page, _ = open_page(report_of("whole"), width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+CUT = """(frames) => frames.map((f) => [f.querySelector('table').dataset.table, f.scrollWidth > f.clientWidth])"""
+HINTED = """(frames) => frames.filter((f) => !f.previousElementSibling.hidden)
+  .map((f) => f.querySelector('table').dataset.table)"""
+
+
+@pytest.mark.parametrize("width", [1280, 1400])
+def test_the_tables_of_a_crossing_page_fit(open_page, width):
+    page, seen = open_page(crossing_report(), width=width)
+    cut = dict(page.locator(".table-frame").evaluate_all(CUT))
+    assert {"crossing-arms", "crossing-points"} <= set(cut)
+    assert not any(cut.values())
+    assert page.locator(".table-hint:visible").count() == 0
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_table_that_is_cut_says_so_above_it(open_page, width):
+    page, _ = open_page(report_of("whole"), width=width)
+    cut = {name for name, wide in page.locator(".table-frame").evaluate_all(CUT) if wide}
+    assert "points" in cut
+    assert set(page.locator(".table-frame").evaluate_all(HINTED)) == cut
+    assert page.locator(".table-hint:visible").first.inner_text().startswith("more columns to the right")
+    # The words go when there is room: as on a screen where the frame is as wide as the table.
+    page.locator(".table-frame").evaluate_all(
+        "(fs) => { for (const f of fs) f.style.width = `${f.scrollWidth + 40}px`; }"
+    )
+    page.locator(".table-hint:visible").first.wait_for(state="hidden", timeout=10_000)
 
 
 def test_a_browser_that_cannot_unpack_says_so_and_keeps_the_tables(open_page):

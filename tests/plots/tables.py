@@ -7,7 +7,7 @@ import random
 import pandas as pd
 
 STATIC = ("none", "none-sync", "always-v1", "always-v2")
-DYNAMIC = (*STATIC, "off-v2-lazy", "dynamic-v1-t8-lazy", "dynamic-v2-t8-lazy")
+DYNAMIC = (*STATIC, "off-v2-lazy", "dynamic-v1-t8-lazy", "dynamic-v2-t8-lazy", "dynamic-v2-t16-lazy")
 CONCURRENCIES = (1, 2, 4, 8, 16, 32)
 STATS = ("mean", "p50", "p90", "p99")
 
@@ -39,7 +39,8 @@ def made_up_row(label: str, concurrency: int, repeat: int, noise: random.Random)
     """One finished point. Speculation wins at low concurrency and loses at high, as on a real machine."""
     mode = label.split("-", maxsplit=1)[0]
     path = next((p for p in ("v1", "v2") if p in label.split("-")), "none")
-    speculates = mode == "always" or (mode == "dynamic" and concurrency <= 8)
+    threshold = next((int(part[1:]) for part in label.split("-") if part[0] == "t"), 0)
+    speculates = mode == "always" or (mode == "dynamic" and concurrency <= threshold)
     plain = 310 * concurrency**0.72 * (0.94 if label == "none-sync" or path == "v1" else 1.0)
     speed = plain * ((1.5 - 0.14 * concurrency**0.5) if speculates else 1.0)
     tok_s = speed * noise.gauss(1, 0.012)
@@ -51,7 +52,7 @@ def made_up_row(label: str, concurrency: int, repeat: int, noise: random.Random)
         "label": label,
         "path": path,
         "worker_class": {"none": "TpModelWorker", "v1": "EAGLEWorker", "v2": "EAGLEWorkerV2"}[path],
-        "threshold": {"dynamic": 8, "off": 0}.get(mode),
+        "threshold": {"dynamic": threshold, "off": 0}.get(mode),
         "concurrency": concurrency,
         "repeat": repeat,
         "output_tok_s": tok_s,

@@ -84,6 +84,12 @@ def test_boxes_lie_apart_and_inside_the_picture():
             assert apart_x or abs(a.y - b.y) > (a.height + b.height) / 2
 
 
+def test_the_picture_fits_an_output_of_jupyterlab_on_a_small_screen():
+    figure = decision_tree(DECISIONS[1][1])
+    assert figure.layout.width == WIDTH <= 800
+    assert figure.layout.xaxis.range == (0, WIDTH)
+
+
 @each
 def test_every_colour_has_a_dark_twin(combination, decision):
     text = re.sub(r"&#x27;", "", decision_tree(decision).to_json())

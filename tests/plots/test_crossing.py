@@ -128,3 +128,52 @@ def test_every_colour_has_a_dark_twin_and_the_figure_is_small(name):
     text = CROSSING_FIGURES[name](made_up()).to_json()
     assert set(re.findall(r"#[0-9a-fA-F]{3,8}\b|rgba?\([^)]*\)", text)) <= set(theme.DARK)
     assert len(text) < 60_000
+
+
+SYNC_ARMS = tuple(f"dynamic-v2-t4-{sync}" for sync in ("lazy", "eager", "stale"))
+
+
+def three_sync_rules() -> Crossing:
+    """The made-up run with its dynamic arm under three sync rules, all with the same numbers."""
+    seen = made_up()
+    tables = {
+        name: pd.concat(
+            [getattr(seen, name).replace({"label": {ARM: arm}}) for arm in SYNC_ARMS]
+        ).drop_duplicates()
+        for name in ("rates", "recovery", "changes")
+    }
+    return replace(seen, **tables)
+
+
+def seen_traces(figure):
+    return [t for t in figure.data if t.name in SYNC_ARMS and t.marker.opacity != 0]
+
+
+def test_an_arm_has_one_colour_symbol_and_dash_in_all_figures_and_no_other_arm_has_them():
+    looks = {name: set() for name in SYNC_ARMS}
+    for name in ("rates", "recovery", "switch-cost"):
+        for trace in seen_traces(CROSSING_FIGURES[name](three_sync_rules())):
+            assert "lines+markers" in trace.mode
+            looks[trace.name].add((trace.line.color, trace.marker.symbol, trace.line.dash))
+    assert all(len(look) == 1 for look in looks.values())
+    for part in range(3):
+        assert len({next(iter(look))[part] for look in looks.values()}) == 3
+
+
+@pytest.mark.parametrize("name", ["recovery", "switch-cost"])
+def test_marks_of_equal_value_do_not_lie_on_each_other(name):
+    figure = CROSSING_FIGURES[name](three_sync_rules())
+    drawn = seen_traces(figure)
+    places = [(t.xaxis, x) for t in drawn for x in t.x]
+    assert len(set(places)) == len(places) == len(drawn) * len(drawn[0].x)
+    assert all(abs(x - round(x)) < 0.5 for _, x in places)
+
+
+@pytest.mark.parametrize("name", ["recovery", "switch-cost"])
+def test_the_label_of_a_step_tells_every_arm_at_that_step(name):
+    figure = CROSSING_FIGURES[name](three_sync_rules())
+    hovered = [t for t in figure.data if t.hoverinfo != "skip"]
+    assert {t.name for t in hovered} == set(SYNC_ARMS)
+    assert all(x == round(x) for t in hovered for x in t.x)
+    assert all(len(t.customdata) == len(t.x) for t in hovered)
+    assert {t.legendgroup for t in hovered} == set(SYNC_ARMS)

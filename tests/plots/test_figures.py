@@ -185,3 +185,18 @@ def test_every_figure_has_words_and_only_bundled_trace_types():
 )
 def test_numbers_are_written_plainly(value, text):
     assert number(value) == text
+
+
+def test_an_envelope_that_only_some_arms_have_names_what_the_others_lack():
+    labels = ("none", "always-v2", "dynamic-v1-t8", "dynamic-v2-t8")
+    notes = footnotes(FIGURES["envelope"](made_up_table(labels)))
+    assert "For the envelope of dynamic-v1-t8, add always-v1 to the arms." in notes
+
+
+def test_no_axis_of_counts_shows_what_cannot_be():
+    table = made_up_table(DYNAMIC, repeats=2)
+    table.loc[(table["arm"] == "dynamic") & (table["repeat"] == 1), "switches"] = 0
+    figure = FIGURES["speculation"](table)
+    low, high = figure.layout.yaxis3.range
+    assert -0.05 * high < low < 0
+    assert all(y <= high for t in figure.data if t.yaxis == "y3" for y in t.y if y is not None)

@@ -100,3 +100,31 @@ def test_the_template_is_small():
 def test_different_thresholds_and_sync_rules_look_different():
     labels = [f"dynamic-v2-t{t}-{s}" for t in (1, 2, 4, 8, 16, 32, 64) for s in ("lazy", "eager", "stale")]
     assert len({theme.arm_style(label) for label in labels}) == len(labels)
+
+
+SYNC_RULES = ("lazy", "eager", "stale")
+FAMILIES = [
+    *(
+        [f"dynamic-{path}-t{t}-{sync}" for sync in SYNC_RULES]
+        for path in ("v1", "v2")
+        for t in (2, 4, 8, 16, 32)
+    ),
+    *([f"dynamic-{path}-t{t}" for t in (4, 8, 16, 32)] for path in ("v1", "v2")),
+    ["dynamic-v2-t8", "dynamic-v2-t8-e4", "dynamic-v2-t8-d16"],
+]
+
+
+@pytest.mark.parametrize("labels", FAMILIES, ids=lambda labels: labels[0])
+def test_arms_that_are_compared_differ_in_symbol_and_in_colour_for_everybody(labels):
+    styles = [theme.arm_style(label) for label in ("none", "always-v1", "always-v2", *labels)]
+    assert len({s.symbol for s in styles}) == len(styles)
+    for dark, blindness in itertools.product((False, True), BLINDNESS.values()):
+        colours = [theme.DARK[s.colour] if dark else s.colour for s in styles]
+        seen = [lab(np.array(blindness) @ linear(c)) for c in colours]
+        assert min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(seen, 2)) > 12
+
+
+@pytest.mark.parametrize("threshold", [4, 16])
+def test_the_sync_rules_differ_in_their_dashes_too(threshold):
+    dashes = [theme.arm_style(f"dynamic-v2-t{threshold}-{sync}").dash for sync in SYNC_RULES]
+    assert dashes == ["solid", "dash", "dot"]

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from report.runs import ARMS, write_run
+from results.crossing_runs import write_crossing
 from specswitch.report import build
 
 KINDS = {
@@ -28,6 +29,13 @@ def _scratch() -> Path:
 def run_of(kind: str) -> Path:
     """A run folder: "whole" has every arm and finished, "failed" ended after 18 of 48 points."""
     return write_run(_scratch() / f"run {kind} é", **KINDS[kind])
+
+
+@cache
+def crossing_report() -> Path:
+    """The page of a crossing run with the three sync rules."""
+    labels = ("none", "always-v2", *(f"dynamic-v2-t4-{sync}" for sync in ("lazy", "eager", "stale")))
+    return build(write_crossing(_scratch() / "crossing é", labels=labels))
 
 
 @cache

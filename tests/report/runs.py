@@ -21,6 +21,7 @@ ARMS = {
     "off-v2-lazy": Arm(mode="off", path="v2", rule=Rule(threshold=0, sync="lazy")),
     "dynamic-v1-t8-lazy": Arm(mode="dynamic", path="v1", rule=Rule(threshold=8, sync="lazy")),
     "dynamic-v2-t8-lazy": Arm(mode="dynamic", path="v2", rule=Rule(threshold=8, sync="lazy")),
+    "dynamic-v2-t16-lazy": Arm(mode="dynamic", path="v2", rule=Rule(threshold=16, sync="lazy")),
 }
 STATIC_ARMS = ("none", "none-sync", "always-v1", "always-v2")
 

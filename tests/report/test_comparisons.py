@@ -62,6 +62,12 @@ def test_a_spread_that_no_number_of_repeats_beats_is_said_to_be_so() -> None:
     assert f"more than {MOST:,} at C = 1" in needed_words(wild)[0]
 
 
+def test_a_ratio_of_which_nothing_is_known_has_no_numbers() -> None:
+    wild = table_of(none={1: [100, 300, 100]}, always_v2={1: [200, 150, 300]})
+    (row,) = cells(comparison_table(wild))
+    assert row[3:7] == ["–", "–", "–", "not known from these 3 repeats"]
+
+
 def test_one_repeat_tells_nothing() -> None:
     single = table_of(none={1: [100]}, always_v2={1: [500]})
     (row,) = cells(comparison_table(single))

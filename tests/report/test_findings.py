@@ -1,10 +1,12 @@
 """Sentences: computed, and a difference is claimed only where the interval says so."""
 
+import re
+
 import pandas as pd
 import pytest
 
 from plots.tables import DYNAMIC, STATIC, made_up_table
-from specswitch.report import findings
+from specswitch.report import findings, html
 from specswitch.report.findings import places
 
 
@@ -59,15 +61,44 @@ def test_envelope_names_the_worst_place_and_what_is_below():
     (sentence,) = findings.envelope(table)
     assert (
         sentence
-        == "dynamic-v2-t4 reaches 0.800× of the envelope at its worst (C = 8) and is below it at C = 8; "
-        "not distinguishable from it at C = 1."
+        == "At its worst (C = 8), dynamic-v2-t4 reaches 0.800× of the envelope (0.799 to 0.801), n = 3: below it. "
+        "By load: below it at C = 8; not distinguishable from it at C = 1."
     )
+
+
+def test_a_worst_envelope_ratio_that_may_be_chance_is_called_so():
+    table = table_of(
+        none={1: [100, 101, 99]}, always_v2={1: [150, 151, 149]}, dynamic_v2_t4={1: [100, 130, 145]}
+    )
+    (sentence,) = findings.envelope(table)
+    assert re.search(
+        r"reaches 0\.824× of the envelope \(0\.\d+ to 1\.\d+\), n = 3: not distinguishable from it\.",
+        sentence,
+    )
+
+
+def test_an_envelope_ratio_of_which_nothing_is_known_has_no_numbers():
+    table = table_of(none={1: [100, 101]}, always_v2={1: [150, 151]}, dynamic_v2_t4={1: [50, 400]})
+    (sentence,) = findings.envelope(table)
+    assert "reaches a share of the envelope that is not known from these 2 repeats" in sentence
+
+
+def test_a_latency_of_which_nothing_is_known_has_no_numbers():
+    table = table_of(none={1: [100, 101]}, always_v2={1: [150, 151]})
+    known = table.assign(tpot_ms_mean=[10.0, 10.1, 5.0, 5.1])
+    assert findings.latency(known) == [
+        "always-v2 needs, per further token, 5.05 ms at C = 1 (none: 10.1 ms)."
+    ]
+    wild = table.assign(tpot_ms_mean=[10.0, 10.1, 5.0, 519.0])
+    assert findings.latency(wild) == [
+        "always-v2 needs, per further token, a time not known from these 2 repeats at C = 1 (none: 10.1 ms)."
+    ]
 
 
 def test_an_envelope_from_single_runs_is_no_claim():
     table = table_of(none={1: [100]}, always_v2={1: [150]}, dynamic_v2_t4={1: [90]})
     (sentence,) = findings.envelope(table)
-    assert sentence.endswith("and cannot be told from it yet: no concurrency has two repeats.")
+    assert sentence.endswith("It cannot be told from the envelope yet: no concurrency has two repeats.")
 
 
 def test_acceptance_is_pooled_over_the_run():
@@ -101,3 +132,7 @@ def test_latency_compares_with_the_fair_baseline():
 )
 def test_places_join_neighbours_on_the_grid(at, text):
     assert places(at, (1, 2, 4, 8, 16, 32, 64)) == text
+
+
+def test_no_line_breaks_inside_a_number_of_repeats_or_a_load():
+    assert html.text("C = 8 and n = 3, not in = 5") == "C\u00a0=\u00a08 and n\u00a0=\u00a03, not in = 5"

@@ -50,3 +50,19 @@ def test_a_capped_arm_is_told_at_the_top():
 )
 def test_arms_are_told_in_words(row, words):
     assert words in overview.arm_in_words(row)
+
+
+def test_without_an_envelope_the_summary_tells_dynamic_arms_by_their_baseline_and_against_each_other():
+    run, _ = overview.open_run(str(run_of("failed")))
+    points = made_up_table(("none", "dynamic-v2-t4", "dynamic-v2-t16"))
+    told = overview.summary(run, points)
+    assert any(s.startswith("dynamic-v2-t4 is faster than none at ") for s in told)
+    assert any(
+        s.startswith("Of the dynamic arms on v2, dynamic-v2-t16 makes the most tokens/s at C = ")
+        for s in told
+    )
+    with_always = overview.summary(
+        run, made_up_table(("none", "always-v2", "dynamic-v2-t4", "dynamic-v2-t16"))
+    )
+    assert not any(s.startswith("dynamic-v2-t4 is ") for s in with_always)
+    assert any(s.startswith("Of the dynamic arms on v2") for s in with_always)

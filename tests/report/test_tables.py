@@ -5,7 +5,10 @@ import re
 import pandas as pd
 
 from plots.tables import STATIC, made_up_table
+from results.crossing_runs import write_crossing
 from specswitch.report import tables
+from specswitch.results import read_run
+from specswitch.results import table as results_table
 
 
 def body_rows(html):
@@ -63,3 +66,21 @@ def test_an_empty_table_is_an_empty_table():
     empty = pd.DataFrame(columns=["label", "concurrency", "repeat"])
     assert body_rows(tables.points(empty)) == []
     assert body_rows(tables.parity(empty)) == []
+
+
+def test_the_points_of_a_crossing_run_have_their_numbers_and_flags(tmp_path):
+    points = results_table(read_run(write_crossing(tmp_path / "run", fail_after=5)))
+    points.loc[points["label"] == "none", "queue_delay_ms_whole_run_p99"] = 80.0
+    html = tables.crossing_points(points)
+    rows = [re.findall(r">([^<]*)</t[hd]>", row) for row in body_rows(html)]
+    heads = re.findall(r"<span>([^<]*)</span>", html)
+    assert [row[:2] for row in rows] == [[a, r] for a in ("none", "always-v2", "dynamic-v2-t4") for r in "01"]
+    first = dict(zip(heads, rows[0], strict=True))
+    assert (first["Status"], first["Accept length"], first["Flags"]) == ("finished", "–", "late client")
+    dynamic = dict(zip(heads, rows[4], strict=True))
+    of_arm = points[points["label"] == "dynamic-v2-t4"].iloc[0]
+    assert dynamic["Output"] == f"{of_arm['output_tok_s_load']:,.0f}"
+    assert dynamic["ITL"] == f"{of_arm['itl_ms_whole_run_p99']:.2f}"
+    assert dynamic["Switches"] == str(of_arm["switches_whole_run"]) != "0"
+    assert dynamic["Speculated"] == f"{of_arm['speculated_share_whole_run']:.1%}"
+    assert [row[2] for row in rows].count("missing") == 1

@@ -117,7 +117,8 @@ def test_a_dry_run_shows_points_and_servers_and_starts_nothing(tmp_path: Path) -
     # 12 points of 0.5 s warm-up, 2 s window and 2 s beside them, two servers at 30 s each: 114 s.
     assert "About 2 min: 12 points of 4.5 s and 2 server starts of 30 s (assumed)." in done.stdout
     assert done.stdout.count("\n  dynamic-v2-t8-c") == 4
-    assert "dynamic-v2 (threshold and the rest of the rule: set per point): " in done.stdout
+    told = "threshold and the rest of the rule: set per point; thresholds measured: 4, 8"
+    assert f"\n  dynamic-v2 ({told}): " in done.stdout
     assert "\n  none: " in done.stdout
     assert not (tmp_path / "run").exists()
 

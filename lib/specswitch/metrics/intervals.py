@@ -13,6 +13,8 @@ from statistics import fmean, stdev
 from scipy.special import stdtrit  # Student's quantile; all of scipy.stats takes a second to import
 
 CONFIDENCE = 0.95
+# A ratio of which an interval leaves more than this factor open, 1 in the middle of it, is not known.
+OPEN_FACTOR = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,28 @@ class Interval:
     low: float | None
     high: float | None
     n: int
+
+
+def says_size(interval: Interval, small: float = 0.0) -> bool:
+    """Whether the interval says how large the mean is: half of it is no wider than the mean is large.
+
+    `small`: a half-width that says enough of any mean, in the mean's own unit. False without an interval.
+    """
+    if interval.low is None or interval.high is None:
+        return False
+    return (interval.high - interval.low) / 2 <= max(abs(interval.mean), small)
+
+
+def says_ratio(ratio: Interval) -> bool:
+    """Whether the interval of a ratio says anything: it leaves out 1, or spans at most `OPEN_FACTOR`.
+
+    False without an interval.
+    """
+    if ratio.low is None or ratio.high is None:
+        return False
+    if ratio.low > 1 or ratio.high < 1:
+        return True
+    return ratio.low > 0 and ratio.high / ratio.low <= OPEN_FACTOR
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:

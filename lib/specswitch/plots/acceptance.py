@@ -21,6 +21,8 @@ WORDS = Words(
     "Accept rate: accepted ÷ proposed draft tokens, without the bonus token. Marks are means over repeats "
     "with 95% t intervals; the counts behind a mark are in its hover label.",
 )
+# A rate known to so much is known, however small it is.
+SMALL = 0.05
 # column, panel title, what numerator and denominator count
 PANELS = (
     ("accept_length", "Accept length", "tokens", "request-steps"),
@@ -64,6 +66,6 @@ def with_counts(grid: Grid, label: str, column: str, num: str, den: str) -> Call
     def text(concurrency: int, interval: Interval) -> str:
         counts = grid.counts(label, concurrency, column)
         tail = f"; {counts[0]:,} {num} / {counts[1]:,} {den}" if counts else ""
-        return f"{interval_text(interval)}{tail}"
+        return f"{interval_text(interval, small=SMALL)}{tail}"
 
     return text

@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from specswitch.plots.acceptance import acceptance
+from specswitch.plots.best_dynamic import best_dynamic
 from specswitch.plots.goodput import goodput
 from specswitch.plots.latency import latency
 from specswitch.plots.switching import envelope, speculation
@@ -17,6 +18,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], go.Figure | None]] = {
     "throughput": throughput,
     "ratio": ratio,
     "envelope": envelope,
+    "best-dynamic": best_dynamic,
     "speculation": speculation,
     "acceptance": acceptance,
     "latency": latency,

@@ -23,8 +23,9 @@ WORDS = Words(
     "Coloured: the way of these flags, with the reason for each answer. On the right, what the scheduler will hold, "
     "and the engine's file that its steps are made by; a change anywhere else does nothing.",
 )
-WIDTH, HEIGHT = 1000, 672
-TOP = 78  # the middle of the first row
+# On a screen of 1280 pixels an output in JupyterLab has 848 of them beside the file browser, in a report 880.
+WIDTH, HEIGHT = 796, 798
+TOP, ROW = 86, 124  # the middle of the first row, and from there to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,15 @@ class Box:
 
 
 def _asked(row: float) -> Box:
-    return Box(188, TOP + 104 * row, 356, 80, 51)
+    return Box(155, TOP + ROW * row, 290, 102, 39)
 
 
 def _rule(row: float) -> Box:
-    return Box(528, TOP + 104 * row, 236, 92, 33)
+    return Box(430, TOP + ROW * row, 168, 116, 24)
 
 
 def _worker(row: float) -> Box:
-    return Box(848, TOP + 104 * row, 286, 58, 46)
+    return Box(676, TOP + ROW * row, 216, 68, 32)
 
 
 BOXES = {
@@ -65,11 +66,11 @@ BOXES = {
     "none": _worker(0),
     "other": _worker(1),
     "rule-v1": _rule(3),
-    "stock-v1": _worker(2.62),
-    "dynamic-v1": _worker(3.38),
+    "stock-v1": _worker(2.625),
+    "dynamic-v1": _worker(3.375),
     "rule-v2": _rule(5),
-    "stock-v2": _worker(4.62),
-    "dynamic-v2": _worker(5.38),
+    "stock-v2": _worker(4.625),
+    "dynamic-v2": _worker(5.375),
 }
 HEADS = [
     {"x": BOXES[key].x, "y": 16, "text": text, "font": {"size": 13, "color": theme.QUIET}}

@@ -12,8 +12,8 @@ from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK
 from specswitch.plots import theme
 from specswitch.plots.axes import linear_axis
-from specswitch.plots.figure import Words, frame, interval_text, line, short
-from specswitch.plots.grid import Series, positive_ratio
+from specswitch.plots.figure import TIMES, Words, frame, interval_text, line, short
+from specswitch.plots.grid import Series, labels_of, positive_ratio
 from specswitch.plots.timeline import timeline as draw_timeline
 from specswitch.results.crossing import Crossing
 
@@ -31,7 +31,7 @@ RECOVERY = Words(
     "arm that always speculates (all of its verify steps, same path, same repeat). At 1 nothing was lost; the "
     f"dashed line is {BACK:g}. Geometric means over repeats with 95% t intervals. Requests that began after the "
     "resume are in it, too, the more the later the step; and accept length changes with the place in an answer, "
-    "which is not the same in both.",
+    "which is not the same in both. Several arms stand side by side at their step.",
 )
 SWITCH_COST = Words(
     "switch-cost",
@@ -39,8 +39,10 @@ SWITCH_COST = Words(
     "Time of each step over the usual (median) time of an undisturbed step of the same mode and batch size; step 0 "
     "is the first of the new mode. A load that rises past the threshold brings prefills, which lie between the "
     "steps and are counted here: the left panel holds the admission of new requests, not the change alone. Means "
-    "over repeats with 95% t intervals.",
+    "over repeats with 95% t intervals; several arms stand side by side at their step.",
 )
+# From the first to the last of the arms that share a step on an axis of steps: well below 1, the next step.
+SPREAD = 0.5
 DIRECTIONS = (("plain", "to plain steps"), ("speculative", "back to speculative steps"))
 
 
@@ -72,15 +74,16 @@ def rates(seen: Crossing) -> go.Figure | None:
         )
         figure.add_trace(wanted, row=1, col=1)
         figure.update_yaxes(title_text="slots", rangemode="tozero", row=1)
-    for label in _labels(seen.rates):
+    for label in labels_of(seen.rates):
         by_slice = _by_position(seen.rates[seen.rates["label"] == label], "t_s", "tok_s")
         style = theme.arm_style(label)
         means = go.Scatter(
             x=[short(t) for t in by_slice],
             y=[short(p.mean) for p in by_slice.values()],
             name=label,
-            mode="lines",
+            mode="lines+markers",
             line={"color": style.colour, "width": 2, "dash": style.dash},
+            marker={"color": style.colour, "symbol": style.symbol, "size": 8, "maxdisplayed": 12},
             customdata=[interval_text(p, 3, " tok/s") for p in by_slice.values()],
             hovertemplate=f"{label}: %{{customdata}}<extra></extra>",
         )
@@ -96,11 +99,11 @@ def recovery(seen: Crossing) -> go.Figure | None:
     drawn = [s for s in recovery_series(seen.recovery) if s.drawable]
     if not drawn:
         return None
-    figure = go.Figure([line(s, _times, showlegend=True) for s in drawn])
+    figure = go.Figure(beside([line(s, _times, showlegend=True) for s in drawn]))
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.add_hline(y=BACK, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(
-        title_text="verify steps since the resume", unifiedhovertitle={"text": "verify step %{x}"}
+        title_text="verify steps since the resume", unifiedhovertitle={"text": "verify step %{x:.0f}"}
     )
     figure.update_yaxes(linear_axis(drawn, "accept length ÷ always-on", include=[BACK, 1.0]))
     return frame(figure, RECOVERY, 420, _single_notes(drawn))
@@ -115,13 +118,12 @@ def switch_cost(seen: Crossing) -> go.Figure | None:
     figure = make_subplots(cols=2, subplot_titles=[words for _, words in DIRECTIONS], shared_yaxes=True)
     named: set[str] = set()
     for col, cell in enumerate(cells, start=1):
-        for series in cell:
-            trace = line(series, _times, showlegend=series.name not in named)
+        for trace in beside([line(s, _times, showlegend=s.name not in named) for s in cell]):
             figure.add_trace(trace, row=1, col=col)
-            named.add(series.name)
+        named |= {s.name for s in cell}
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.add_vline(x=-0.5, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
-    figure.update_xaxes(title_text="steps since the change", unifiedhovertitle={"text": "step %{x}"})
+    figure.update_xaxes(title_text="steps since the change", unifiedhovertitle={"text": "step %{x:.0f}"})
     figure.update_yaxes(linear_axis(drawn, "step time ÷ usual step time", include=[0.5, 1.5]), col=1)
     return frame(figure, SWITCH_COST, 400, _single_notes(drawn), margin={"t": 76})
 
@@ -142,7 +144,7 @@ def drawable(seen: Crossing) -> list[str]:
 def recovery_series(table: pd.DataFrame) -> list[Series]:
     """One series per dynamic arm: ratio to always-on by verify step, paired by repeat."""
     found = []
-    for label in _labels(table):
+    for label in labels_of(table):
         known = table[(table["label"] == label) & table["always_den"].notna()]
         steps = sorted({int(s) for s in known["step"]})
         points = [_to_always(known[known["step"] == step]) for step in steps]
@@ -154,15 +156,34 @@ def change_series(table: pd.DataFrame, to: str) -> list[Series]:
     """One series per arm that changed to this mode: relative step time by offset."""
     of_mode = table[table["to"] == to]
     found = []
-    for label in _labels(of_mode):
+    for label in labels_of(of_mode):
         by_offset = _by_position(of_mode[of_mode["label"] == label], "offset", "relative")
         offsets = tuple(int(o) for o in by_offset)
         found.append(Series(label, label, offsets, tuple(by_offset.values()), frozenset(offsets)))
     return found
 
 
+def beside(traces: Sequence[go.Scatter]) -> list[go.Scatter]:
+    """The traces, whose x are whole numbers, moved apart sideways so that no mark or bar lies on another's.
+
+    Behind each of several stands an unseen one at the true x, which the hover label is taken from: it would
+    mix neighbouring steps otherwise.
+    """
+    if len(traces) < 2:
+        return list(traces)
+    found = []
+    for i, trace in enumerate(traces):
+        shift = SPREAD * (i / (len(traces) - 1) - 0.5)
+        hover = go.Scatter(trace).update(
+            mode="markers", marker={"opacity": 0}, error_y=None, showlegend=False
+        )
+        moved = [short(x + shift) for x in trace.x]
+        found += [trace.update(x=moved, customdata=None, hovertemplate=None, hoverinfo="skip"), hover]
+    return found
+
+
 def _times(_: int, interval: Interval) -> str:
-    return interval_text(interval, 3, "×")
+    return interval_text(interval, 3, TIMES)
 
 
 def _to_always(rows: pd.DataFrame) -> Interval | None:
@@ -179,10 +200,6 @@ def _by_position(rows: pd.DataFrame, position: str, value: str) -> dict[float, I
         if interval is not None:
             found[float(str(at))] = interval
     return found
-
-
-def _labels(table: pd.DataFrame) -> list[str]:
-    return sorted({str(label) for label in table["label"]}, key=theme.arm_order)
 
 
 def _single_notes(drawn: Sequence[Series]) -> list[str]:

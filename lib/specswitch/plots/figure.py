@@ -12,7 +12,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specswitch.metrics.intervals import Interval
+from specswitch.metrics.intervals import Interval, says_ratio, says_size
 from specswitch.plots import theme
 from specswitch.plots.grid import Series
 
@@ -87,13 +87,37 @@ def footnotes(figure: go.Figure) -> list[str]:
     return list(figure.layout.meta["footnotes"])
 
 
-def interval_text(interval: Interval, digits: int = 3, unit: str = "") -> str:
-    """`1,234 (1,200-1,270), n = 3`: significant digits, the unit, the 95 % interval, the repeats."""
-    mean = number(interval.mean, digits)
-    if interval.low is None or interval.high is None:
-        return f"{mean}{unit} (one repeat, no interval)"
-    low, high = number(interval.low, digits), number(interval.high, digits)
-    return f"{mean}{unit} ({low} to {high}), n = {interval.n}"
+TIMES = "×"  # the unit of ratios
+
+
+def interval_text(interval: Interval, digits: int = 3, unit: str = "", small: float = 0.0) -> str:
+    """`1,234 ms (1,200 to 1,270), n = 3`: significant digits, the unit, the 95 % interval, the repeats.
+
+    Where the interval says nothing (`known`), words and no numbers.
+    """
+    mean, low, high = interval.mean, interval.low, interval.high
+    if low is None or high is None:
+        return f"{number(mean, digits)}{unit} (one repeat, no interval)"
+    if not known(interval, unit, small):
+        return unknown(interval)
+    most = max(abs(low), abs(mean), abs(high))
+    mean_, low_, high_ = (number(v, digits, beside=most) for v in (mean, low, high))
+    return f"{mean_}{unit} ({low_} to {high_}), n = {interval.n}"
+
+
+def known(interval: Interval, unit: str = "", small: float = 0.0) -> bool:
+    """Whether the interval says anything: as a ratio where the unit begins with `TIMES`, else as a mean.
+
+    `small`: a half-width that says enough, in the unit. True for a single repeat, which is told as one.
+    """
+    if interval.low is None:
+        return True
+    return says_ratio(interval) if unit.startswith(TIMES) else says_size(interval, small)
+
+
+def unknown(interval: Interval) -> str:
+    """What is written in place of an interval that says nothing."""
+    return f"not known from these {interval.n} repeats"
 
 
 def short(value: float) -> float:
@@ -101,12 +125,20 @@ def short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def number(value: float, digits: int = 3) -> str:
-    """`value` with `digits` significant digits, plain notation, thousands separated; integers kept whole."""
+def number(value: float, digits: int = 3, beside: float = 0.0) -> str:
+    """`value` with `digits` significant digits, plain notation, thousands separated; integers kept whole.
+
+    `beside`: the largest number that stands with it; one far smaller gets no more decimals than that one.
+    """
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
-    text = f"{value:#,.{digits}g}".rstrip(".")
-    return f"{value:,.{digits}f}" if "e" in text else text
+    if abs(value) * 10 < abs(beside):
+        decimals = len(number(beside, digits).partition(".")[2])
+        text = f"{value:,.{decimals}f}"
+    else:
+        text = f"{value:#,.{digits}g}".rstrip(".")
+        text = f"{value:,.{digits}f}" if "e" in text else text
+    return text if text.strip("-0.,") else text.lstrip("-")  # no "-0.00"
 
 
 def gap_notes(

@@ -70,7 +70,7 @@ class Grid:
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
-        self.labels = sorted({str(label) for label in table["label"]}, key=arm_order)
+        self.labels = labels_of(table)
         self.concurrencies = tuple(sorted({_whole(c, "concurrency") for c in table["concurrency"]}))
         self._cells: dict[tuple[str, int], dict[int, dict[str, object]]] = {}
         for row in table.to_dict("records"):
@@ -132,6 +132,11 @@ class Grid:
         """Numerator and denominator of a rate, summed over repeats (`<column>_num`, `<column>_den`)."""
         num, den = (self.by_repeat(label, concurrency, f"{column}_{part}") for part in ("num", "den"))
         return (int(sum(num.values())), int(sum(den.values()))) if num and den else None
+
+
+def labels_of(table: pd.DataFrame) -> list[str]:
+    """The arms of a table, each once, in reading order: none first, dynamic last."""
+    return sorted({str(label) for label in table["label"]}, key=arm_order)
 
 
 def positive_ratio(a: Sequence[float], b: Sequence[float]) -> Interval | None:

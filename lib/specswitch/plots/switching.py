@@ -9,7 +9,7 @@ from plotly.subplots import make_subplots
 from specswitch.plots import theme
 from specswitch.plots.acceptance import with_counts
 from specswitch.plots.axes import concurrency_axis, linear_axis
-from specswitch.plots.figure import Words, frame, gap_notes, interval_text, line
+from specswitch.plots.figure import TIMES, Words, frame, gap_notes, interval_text, line
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.throughput import COLUMN, baseline_of
 
@@ -40,6 +40,22 @@ def envelope_series(grid: Grid) -> list[Series]:
     return found
 
 
+def envelope_needs(grid: Grid) -> list[str]:
+    """For dynamic arms whose envelope cannot be had: which arms the run lacks for it, a sentence per path."""
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for label in grid.labels:
+        if label.startswith("dynamic-"):
+            path = label.split("-")[1]
+            never = [] if baseline_of(label, grid.labels) else ["none-sync" if path == "v1" else "none"]
+            always = [] if f"always-{path}" in grid.labels else [f"always-{path}"]
+            if never or always:
+                lacking.setdefault((*never, *always), []).append(label)
+    return [
+        f"For the envelope of {', '.join(labels)}, add {' and '.join(arms)} to the arms."
+        for arms, labels in lacking.items()
+    ]
+
+
 def envelope(table: pd.DataFrame) -> go.Figure | None:
     """Dynamic / max(none, always) at the same concurrency, paired by repeat. None without such arms."""
     grid = Grid(table)
@@ -47,11 +63,11 @@ def envelope(table: pd.DataFrame) -> go.Figure | None:
     drawn = [s for s in lines if s.drawable]
     if not drawn:
         return None
-    figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, "×")) for s in drawn])
+    figure = go.Figure([line(s, lambda _, p: interval_text(p, 3, TIMES)) for s in drawn])
     figure.add_hline(y=1, line={"color": theme.RULE, "width": 1.25}, layer="below")
     figure.update_xaxes(concurrency_axis(grid.concurrencies))
     figure.update_yaxes(linear_axis(drawn, "throughput ÷ better of never and always", include=[0.9, 1.05]))
-    notes = gap_notes(lines, "one of the three has no value")
+    notes = [*gap_notes(lines, "one of the three has no value"), *envelope_needs(grid)]
     return frame(figure, ENVELOPE, 400, notes)
 
 
@@ -78,5 +94,7 @@ def speculation(table: pd.DataFrame) -> go.Figure | None:
     figure.update_xaxes(concurrency_axis(grid.concurrencies, title="concurrency C"))
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=1)
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=2)
-    figure.update_yaxes(rangemode="tozero", col=3)
+    most = max((max(p.mean, p.high or 0) for s in cells[2] for p in s.points if p is not None), default=0.0)
+    most = max(most, 1.0)
+    figure.update_yaxes(range=[-0.03 * most, 1.05 * most], col=3)  # a bar may go below 0, switches cannot
     return frame(figure, SPECULATION, 380, gap_notes(cells[0]), margin={"t": 76})

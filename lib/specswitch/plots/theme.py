@@ -19,8 +19,9 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', 'Liberation Sans
 PAPER, INK, QUIET, GRID, RULE = "#ffffff", "#1c2430", "#596273", "#e6e8ec", "#9aa1ad"
 SPECULATIVE, PLAIN = "#d9722e", "#7a8699"  # the two modes of a decode step
 
-# Light colour -> its twin on a dark ground. Hue means the path, so far as an arm has one: cold colours v1,
-# warm colours v2, greys for no speculation. Lightness steps keep them apart for colour-blind readers.
+# Light colour -> its twin on a dark ground. Hue means the path, so far as an arm has one: blue and green v1,
+# orange to violet v2, greys for no speculation. Colours that meet in a figure are apart for colour-blind readers;
+# who sees none at all has the symbols.
 DARK = MappingProxyType(
     {
         PAPER: "#14181f",
@@ -36,14 +37,18 @@ DARK = MappingProxyType(
         "#c2410c": "#ff9a5c",  # always-v2
         "#4aa3d8": "#a9dcff",  # off-v1
         "#d9a514": "#f7d560",  # off-v2
-        "#12a396": "#31b8a8",  # dynamic-v1, four steps by threshold, all light
-        "#0f9488": "#29ab9c",
-        "#2bb3a3": "#48c4b4",
-        "#168c8c": "#2ca9ad",
-        "#8b2270": "#c14fa6",  # dynamic-v2, four steps by threshold, all deep
-        "#9d2f80": "#cc60b2",
-        "#741f66": "#b54a9d",
-        "#a33a70": "#cf5a90",
+        "#12a396": "#31b8a8",  # dynamic-v1, six colours that the rule chooses from
+        "#0ba447": "#0f8426",
+        "#0f4074": "#1677d4",
+        "#3ac08a": "#50eeae",
+        "#133c08": "#38ae2d",
+        "#1b7246": "#1dae7c",
+        "#8b2270": "#c14fa6",  # dynamic-v2, six likewise
+        "#d94f93": "#d379aa",
+        "#5001e5": "#9810fa",
+        "#813a3b": "#e67367",
+        "#2b0d3f": "#a85dfa",
+        "#5c0992": "#9761ca",
     }
 )
 _FIXED = {
@@ -55,8 +60,8 @@ _FIXED = {
     "off-v2": "#d9a514",
 }
 _DYNAMIC = {
-    "v1": ("#12a396", "#0f9488", "#2bb3a3", "#168c8c"),
-    "v2": ("#8b2270", "#9d2f80", "#741f66", "#a33a70"),
+    "v1": ("#12a396", "#0ba447", "#0f4074", "#3ac08a", "#133c08", "#1b7246"),
+    "v2": ("#8b2270", "#d94f93", "#5001e5", "#813a3b", "#2b0d3f", "#5c0992"),
 }
 _SYMBOLS = {
     "none": "circle",
@@ -65,11 +70,13 @@ _SYMBOLS = {
     "always-v2": "diamond",
     "off": "triangle-down",
 }
-_DYNAMIC_SYMBOLS = ("triangle-up", "star", "hexagon")
+_DYNAMIC_SYMBOLS = ("triangle-up", "star", "cross", "pentagon", "hourglass", "triangle-right", "bowtie")
 _DASHES = {None: "solid", "lazy": "solid", "eager": "dash", "stale": "dot"}
+_SYNC_ORDER = ("lazy", "eager", "stale")
 _LABEL = re.compile(
     r"(?P<mode>none|always|off|dynamic)(?:-(?P<path>v1|v2))?(?:-t(?P<threshold>\d+))?(?P<rest>(?:-\w+)*)$"
 )
+_HYSTERESIS = re.compile(r"-[ed](\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +100,13 @@ def arm_style(label: str) -> Style:
     family = mode if path is None else f"{mode}-{path}"
     sync = next((word for word in parsed["rest"].split("-") if word in _DASHES), None)
     if mode == "dynamic" and path:
-        octave = int(parsed["threshold"] or 1).bit_length()
-        symbol = _DYNAMIC_SYMBOLS[octave // 4 % len(_DYNAMIC_SYMBOLS)]
-        return Style(_DYNAMIC[path][octave % 4], symbol, _DASHES[sync])
+        # Neighbouring thresholds, and the sync rules of one threshold, differ in colour and in symbol.
+        step = int(parsed["threshold"] or 1).bit_length() - 4
+        step += sum(int(n).bit_length() for n in _HYSTERESIS.findall(parsed["rest"]))
+        rule = _SYNC_ORDER.index(sync or "lazy")
+        colours, symbols = _DYNAMIC[path], _DYNAMIC_SYMBOLS
+        colour, symbol = colours[(step + 2 * rule) % len(colours)], symbols[(step + 3 * rule) % len(symbols)]
+        return Style(colour, symbol, _DASHES[sync])
     symbol = _SYMBOLS.get(family) or _SYMBOLS.get(mode, "x")
     return Style(_FIXED.get(family, QUIET), symbol, _DASHES[sync])
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from specswitch.plots import theme
 from specswitch.plots.axes import concurrency_axis, linear_axis, log_axis
-from specswitch.plots.figure import Words, frame, gap_notes, interval_text, line
+from specswitch.plots.figure import TIMES, Words, frame, gap_notes, interval_text, line
 from specswitch.plots.grid import Grid, Series
 
 COLUMN = "output_tok_s"
@@ -77,7 +77,7 @@ def ratio(table: pd.DataFrame) -> go.Figure | None:
     figure = go.Figure()
     for series, baseline in drawn:
         second_look = baseline != baseline_of(series.label, grid.labels)
-        trace = line(series, lambda _, p: interval_text(p, 3, "×"))
+        trace = line(series, lambda _, p: interval_text(p, 3, TIMES))
         if second_look:
             trace.update(line={"dash": "dot", "width": 1.4}, marker={"size": 6})
         figure.add_trace(trace)

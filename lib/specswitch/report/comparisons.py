@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from specswitch.metrics.intervals import Interval
+from specswitch.metrics.intervals import Interval, says_ratio
 from specswitch.metrics.repeats import EFFECT, MOST, POWER, log_spread, repeats_needed
-from specswitch.plots.figure import number
+from specswitch.plots.best_dynamic import bests, rivals
+from specswitch.plots.figure import number, unknown
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_series
 from specswitch.plots.throughput import baseline_of, ratios
@@ -54,12 +55,19 @@ class Compared:
 
 
 def comparisons(points: pd.DataFrame) -> list[Compared]:
-    """Each arm against its fair baseline, each dynamic one against the envelope, wherever both have a value."""
+    """Each arm against its fair baseline, each dynamic one against the envelope and the best dynamic one.
+
+    Wherever both have a value.
+    """
     grid = Grid(points)
     fair = [(s, other) for s, other in ratios(grid) if other == baseline_of(s.label, grid.labels)]
     found = []
     for series, other in [*fair, *((s, "envelope") for s in envelope_series(grid))]:
         found += _of(series, other)
+    for labels in rivals(grid).values():
+        for best in bests(grid, labels):
+            known = ((label, ratio) for label, ratio in best.others.items() if ratio is not None)
+            found += [Compared(label, best.label, best.concurrency, ratio) for label, ratio in known]
     return found
 
 
@@ -93,19 +101,18 @@ def _of(series: Series, other: str) -> list[Compared]:
 
 
 def _row(c: Compared) -> list[Cell]:
-    head = [
-        Cell(c.label),
-        Cell(c.against),
-        Cell(f"{c.concurrency:,}", sort=c.concurrency),
-        _number(c.ratio.mean),
-    ]
+    head = [Cell(c.label), Cell(c.against), Cell(f"{c.concurrency:,}", sort=c.concurrency)]
     made = Cell(f"{c.ratio.n:,}", sort=c.ratio.n)
     if c.ratio.low is None or c.ratio.high is None or c.needed is None:
-        return [*head, MISSING, MISSING, Cell("one repeat tells nothing", kind="none"), made, MISSING]
+        told = Cell("one repeat tells nothing", kind="none")
+        return [*head, _number(c.ratio.mean), MISSING, MISSING, told, made, MISSING]
+    needed = Cell(_repeats(c.needed), sort=c.needed)
+    if not says_ratio(c.ratio):
+        return [*head, MISSING, MISSING, MISSING, Cell(unknown(c.ratio), kind="none"), made, needed]
     said = verdict(c.ratio)
     told = Cell(said.removesuffix(" from").removesuffix(" than"), kind=_KINDS[said])
-    ends = [_number(c.ratio.low), _number(c.ratio.high)]
-    return [*head, *ends, told, made, Cell(_repeats(c.needed), sort=c.needed)]
+    numbers = [_number(v) for v in (c.ratio.mean, c.ratio.low, c.ratio.high)]
+    return [*head, *numbers, told, made, needed]
 
 
 def _number(value: float) -> Cell:

@@ -11,14 +11,13 @@ import pandas as pd
 from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK, SOON
 from specswitch.metrics.repeats import EFFECT, MOST, log_spread, repeats_needed
-from specswitch.plots import theme
-from specswitch.plots.figure import interval_text, number
-from specswitch.plots.grid import exists, positive_ratio
+from specswitch.plots.figure import TIMES, interval_text, known, number, unknown
+from specswitch.plots.grid import exists, labels_of, positive_ratio
 from specswitch.plots.throughput import baseline_of
 from specswitch.report.findings import VERDICTS, verdict
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
-from specswitch.report.overview import arm_in_words, state, subject
+from specswitch.report.overview import many, state, subject
 from specswitch.report.scrub import scrub
 from specswitch.results import Run
 from specswitch.results.crossing import Crossing
@@ -27,28 +26,48 @@ from specswitch.results.tables import FINISHED
 SPEED = "output_tok_s_load"
 
 
+# A cost known to so many usual steps is known.
+STEPS_SMALL = 1.0
+
+
+def _hundredths(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # + 0.0: no "-0.00"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column of the arms table: a number of the point's row, as mean over repeats."""
+    """A row of the arms table: a number of the points, as mean over repeats.
 
-    column: Column
+    `small`: a half-width that says enough, in the number's own unit.
+    """
+
+    name: str
     key: str
     write: Callable[[float], str] = number
+    small: float = 0.0
 
 
-COLUMNS = (
-    Shown(Column("Output", "tokens/s while driven", True), SPEED),
-    Shown(Column("TTFT", "mean, ms", True), "ttft_ms_whole_run_mean"),
-    Shown(Column("TTFT", "p99, ms", True), "ttft_ms_whole_run_p99"),
-    Shown(Column("TPOT", "mean, ms", True), "tpot_ms_whole_run_mean"),
-    Shown(Column("Queue delay", "p99, ms", True), "queue_delay_ms_whole_run_p99"),
-    Shown(Column("Accept length", "verify steps", True), "accept_length_whole_run"),
-    Shown(Column("Speculated", "of steps", True), "speculated_share_whole_run", "{:.0%}".format),
-    Shown(Column("Switches", number=True), "switches_whole_run"),
-    Shown(Column("Resumes", number=True), "resumes"),
-    Shown(Column("To plain", "cost, steps", True), "switch_cost_steps_to_plain", "{:.2f}".format),
-    Shown(Column("To speculative", "cost, steps", True), "switch_cost_steps_to_speculative", "{:.2f}".format),
-    Shown(Column("Failed", "requests", True), "failed"),
+ROWS = (
+    Shown("Output, tokens/s while driven", SPEED),
+    Shown("TTFT, mean, ms", "ttft_ms_whole_run_mean"),
+    Shown("TTFT, p99, ms", "ttft_ms_whole_run_p99"),
+    Shown("ITL, p99, ms", "itl_ms_whole_run_p99"),
+    Shown("TPOT, mean, ms", "tpot_ms_whole_run_mean"),
+    Shown("Queue delay, p99, ms", "queue_delay_ms_whole_run_p99", _hundredths, small=1.0),
+    Shown("Accept length, verify steps", "accept_length_whole_run"),
+    Shown("Speculated, of steps", "speculated_share_whole_run", "{:.0%}".format, small=0.05),
+    Shown("Switches", "switches_whole_run", _count, small=1.0),
+    Shown("Resumes", "resumes", _count, small=1.0),
+    Shown("Change to plain, usual steps", "switch_cost_steps_to_plain", _hundredths, STEPS_SMALL),
+    Shown("Change to speculative, usual steps", "switch_cost_steps_to_speculative", _hundredths, STEPS_SMALL),
+)
+ARMS_NOTE = (
+    "Means over repeats, ± half the 95% t interval. A dash: there is no such number. Not known: the interval is "
+    "wider than the number itself; every single repeat is in the table of points below."
 )
 
 
@@ -58,8 +77,8 @@ def lede(run: Run, seen: Crossing) -> str:
     known = seen.points.get("shape")
     load = known.dropna().iloc[0] if known is not None and known.notna().any() else "of the plan"
     return scrub(
-        f"{subject(run)}. {seen.points['label'].nunique()} arms under the load {load}, "
-        f"{seen.points['repeat'].nunique()} repeats, begun on {at.day} {at:%B %Y, %H:%M} UTC."
+        f"{subject(run)}. {many(seen.points['label'].nunique(), 'arm')} under the load {load}, "
+        f"{many(seen.points['repeat'].nunique(), 'repeat')}, begun on {at.day} {at:%B %Y, %H:%M} UTC."
     )
 
 
@@ -77,7 +96,7 @@ def summary(run: Run, seen: Crossing) -> list[str]:
 
 def speeds(seen: Crossing) -> list[str]:
     """Output while the load was driven: each arm against its baseline, each dynamic arm against always, too."""
-    labels = _labels(seen)
+    labels = labels_of(seen.points)
     sentences = []
     for label in labels:
         own = _mean(seen, label, SPEED)
@@ -87,9 +106,10 @@ def speeds(seen: Crossing) -> list[str]:
         if label.startswith("dynamic-"):
             partners.append(f"always-{label.split('-')[1]}")
         against = [_against(seen, label, other) for other in partners if other in labels]
-        sentences.append(
-            f"{label} makes {interval_text(own, 3, ' tokens/s')}{''.join(f', {a}' for a in against)}."
-        )
+        makes = f"{label} makes {interval_text(own, 3, ' tokens/s')}"
+        if not known(own):
+            makes = f"How many tokens/s {label} makes is {unknown(own)}"
+        sentences.append(f"{makes}{''.join(f', {a}' for a in against)}.")
     return sentences
 
 
@@ -104,24 +124,37 @@ def recoveries(seen: Crossing) -> list[str]:
         ratio = positive_ratio(ours, always)
         if ratio is None:
             continue
-        told = f"at least {BACK:g}" if ratio.mean >= BACK else f"below {BACK:g}"
-        level = "" if ratio.low is None or verdict(ratio) != VERDICTS[2] else f"; {VERDICTS[2]} always-on"
         sentences.append(
-            f"In the first {SOON} verify steps since a resume, the accept length of {label} is "
-            f"{interval_text(ratio, 3, '×')} of always-on: {told} on average{level}."
+            f"In the first {SOON} verify steps since a resume, the accept length of {label} is {_recovered(ratio)}."
         )
     return sentences
+
+
+def _recovered(ratio: Interval) -> str:
+    """A ratio to always-on, and what its interval says: about being the same, and about being back (`BACK`)."""
+    if not known(ratio, TIMES):
+        return f"a share of always-on that is {unknown(ratio)}"
+    text = interval_text(ratio, 3, f"{TIMES} that of always-on")
+    if ratio.low is None or ratio.high is None:
+        return f"{text}; one repeat tells no more"
+    level = dict(zip(VERDICTS, ("longer, told apart from 1", "shorter, told apart from 1", ""), strict=True))
+    told = level[verdict(ratio)] or f"{VERDICTS[2]} always-on"
+    if ratio.low >= BACK or ratio.high < BACK:
+        return f"{text}: {told}, and told to be {'at least' if ratio.low >= BACK else 'below'} {BACK:g}"
+    return f"{text}: {told}; whether it is at least {BACK:g} is open"
 
 
 def costs(seen: Crossing) -> list[str]:
     """What a change of mode costs each arm that switches."""
     sentences = []
-    for label in _labels(seen):
+    for label in labels_of(seen.points):
         parts = []
         for key, words in (("to_speculative", "back to speculative steps"), ("to_plain", "to plain steps")):
             cost = _mean(seen, label, f"switch_cost_steps_{key}")
             if cost is not None:
-                parts.append(f"{words} costs {interval_text(cost, 2, ' usual steps')}")
+                amount = interval_text(cost, 2, " usual steps", STEPS_SMALL)
+                told = f"costs {amount}" if known(cost, small=STEPS_SMALL) else f"has a cost {amount}"
+                parts.append(f"{words} {told}")
         if parts:
             sentences.append(
                 f"{label}: a change {' and one '.join(parts)} (medians over the changes of a point)."
@@ -130,34 +163,41 @@ def costs(seen: Crossing) -> list[str]:
 
 
 def arms(seen: Crossing) -> str:
-    """One row per arm: what it is, its finished points, and means over repeats; a missing value is a dash."""
-    rows = []
-    for label in _labels(seen):
-        of_arm = seen.points[seen.points["label"] == label]
-        done = int((of_arm["status"] == FINISHED).sum())
-        rows.append(
-            [
-                Cell(label),
-                Cell(arm_in_words(of_arm.iloc[0].to_dict()), kind="wrap"),
-                Cell(f"{done} of {len(of_arm)}", kind="" if done == len(of_arm) else "bad"),
-                *(_cell(_mean(seen, label, shown.key), shown) for shown in COLUMNS),
-            ]
-        )
-    columns = [Column("Arm"), Column("What it is"), Column("Points", "finished")]
-    return table([*columns, *(s.column for s in COLUMNS)], rows, "crossing-arms")
+    """One column per arm: its finished points, failed requests, and means over repeats; missing is a dash."""
+    labels = labels_of(seen.points)
+    rows = [[Cell("Finished points"), *(_finished(seen, label) for label in labels)]]
+    rows += [
+        [Cell(shown.name), *(_cell(_mean(seen, label, shown.key), shown) for label in labels)]
+        for shown in ROWS
+    ]
+    rows.append([Cell("Failed requests, all repeats"), *(_failed(seen, label) for label in labels)])
+    columns = [Column(""), *(Column(label, number=True) for label in labels)]
+    return table(columns, rows, "crossing-arms")
+
+
+def _finished(seen: Crossing, label: str) -> Cell:
+    of_arm = seen.points[seen.points["label"] == label]
+    done = int((of_arm["status"] == FINISHED).sum())
+    return Cell(f"{done} of {len(of_arm)}", kind="" if done == len(of_arm) else "bad")
+
+
+def _failed(seen: Crossing, label: str) -> Cell:
+    found = _by_repeat(seen, label, "failed")
+    if not found:
+        return MISSING
+    return Cell(f"{sum(found.values()):,.0f}", kind="bad" if any(found.values()) else "")
 
 
 def _cell(interval: Interval | None, shown: Shown) -> Cell:
     if interval is None:
         return MISSING
-    bad = "bad" if shown.key == "failed" and interval.mean else ""
     if interval.high is None:
-        return Cell(shown.write(interval.mean), kind=bad)
-    return Cell(f"{shown.write(interval.mean)} ± {shown.write(interval.high - interval.mean)}", kind=bad)
-
-
-def _labels(seen: Crossing) -> list[str]:
-    return sorted({str(label) for label in seen.points["label"]}, key=theme.arm_order)
+        return Cell(shown.write(interval.mean))
+    if not known(interval, small=shown.small):
+        return Cell("not known", kind="none")
+    mean, half = shown.write(interval.mean), interval.high - interval.mean
+    near = f"{half:,.{len(mean.partition('.')[2])}f}" if shown.write is number else shown.write(half)
+    return Cell(f"{mean} ± {near}")
 
 
 def _by_repeat(seen: Crossing, label: str, column: str) -> dict[int, float]:
@@ -179,7 +219,9 @@ def _against(seen: Crossing, label: str, other: str) -> str:
     ratio = positive_ratio([ours[r] for r in both], [theirs[r] for r in both])
     if ratio is None or ratio.low is None or ratio.high is None:
         return f"not yet to be told from {other}"
-    return f"{verdict(ratio)} {other} ({interval_text(ratio, 3, '×')}){_repeats_for(ratio)}"
+    if not known(ratio, TIMES):
+        return f"against {other} {unknown(ratio)}{_repeats_for(ratio)}"
+    return f"{verdict(ratio)} {other} ({interval_text(ratio, 3, TIMES)}){_repeats_for(ratio)}"
 
 
 def _repeats_for(ratio: Interval) -> str:

@@ -56,7 +56,9 @@ def lede(text: str) -> None:
 
 
 def table(ready: str, note: str = "") -> None:
-    """Show a table that is HTML already, and a note below it."""
+    """Show a table that is HTML already, and a note below it; nothing where there is no table ("")."""
+    if not ready:
+        return
     display(HTML(ready + (html.paragraph(note, "table-note") if note else "")))
 
 

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 import pandas as pd
 
 from specswitch.metrics.intervals import Interval
-from specswitch.plots.figure import number
+from specswitch.plots.figure import TIMES, interval_text, known, number, unknown
 from specswitch.plots.goodput import COLUMN as GOOD
 from specswitch.plots.goodput import limits_text
 from specswitch.plots.grid import Grid, Series
-from specswitch.plots.switching import envelope_series
+from specswitch.plots.switching import envelope_needs, envelope_series
 from specswitch.plots.throughput import COLUMN, baseline_of, ratios
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
+_ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]} it"), strict=True))
 
 
 def throughput(table: pd.DataFrame) -> str:
@@ -52,22 +53,37 @@ def envelope(table: pd.DataFrame) -> list[str]:
     """One sentence per dynamic arm on how near it stays to the better static arm."""
     sentences = []
     for series in envelope_series(Grid(table)):
-        known = [(c, p) for c, p in zip(series.x, series.points, strict=True) if p is not None]
-        if not known:
+        found = [(c, p) for c, p in zip(series.x, series.points, strict=True) if p is not None]
+        if not found:
             continue
-        worst_at, worst = min(known, key=lambda cp: cp[1].mean)
-        groups = {
-            "above it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[0]],
-            "below it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[1]],
-            f"{VERDICTS[2]} it": [c for c, p in known if p.low is not None and verdict(p) == VERDICTS[2]],
-        }
-        tail = "; ".join(f"{told} at {places(at, series.x)}" for told, at in groups.items() if at)
-        tail = f"is {tail}" if tail else "cannot be told from it yet: no concurrency has two repeats"
-        sentences.append(
-            f"{series.label} reaches {number(worst.mean)}× of the envelope at its worst (C = {worst_at}) "
-            f"and {tail}."
-        )
+        groups: dict[str, list[int]] = {told: [] for told in _ENVELOPE_VERDICTS.values()}
+        for c, p in found:
+            if p.low is not None:
+                groups[_ENVELOPE_VERDICTS[verdict(p)]].append(c)
+        told = "; ".join(f"{words} at {places(at, series.x)}" for words, at in groups.items() if at)
+        worst = _worst(series.label, *min(found, key=lambda cp: cp[1].mean))
+        unknown_yet = "It cannot be told from the envelope yet: no concurrency has two repeats"
+        sentences.append(f"{worst}. {f'By load: {told}' if told else unknown_yet}.")
     return sentences
+
+
+def no_envelope(table: pd.DataFrame) -> str:
+    """Why there is no envelope to show, and which arms would give one."""
+    grid = Grid(table)
+    lacking = envelope_needs(grid)
+    if lacking:
+        return f"No envelope to show. {' '.join(lacking)}"
+    if any(label.startswith("dynamic-") for label in grid.labels):
+        return (
+            "No envelope to show: nowhere do a dynamic arm, never and always have a value in the same repeat."
+        )
+    paths = {path for path in ("v1", "v2") for label in grid.labels if path in label.split("-")}
+    path = "v1" if paths == {"v1"} else "v2"
+    wanted = ("none-sync" if path == "v1" else "none", f"always-{path}", f"dynamic-{path}-t8")
+    add = " and ".join(arm for arm in wanted if arm not in grid.labels)
+    return (
+        f"No dynamic arm, so no envelope to show. To see one, add {add} (or another threshold) to the arms."
+    )
 
 
 def acceptance(table: pd.DataFrame) -> list[str]:
@@ -103,10 +119,7 @@ def latency(table: pd.DataFrame) -> list[str]:
         ours, theirs = (grid.mean(name, "tpot_ms_mean").points for name in (label, baseline))
         both = [(c, a, b) for c, a, b in zip(grid.concurrencies, ours, theirs, strict=True) if a and b]
         ends = (
-            [
-                f"{number(a.mean)} ms at C = {c} ({baseline}: {number(b.mean)} ms)"
-                for c, a, b in dict.fromkeys((both[0], both[-1]))
-            ]
+            [f"{_ms(a)} at C = {c} ({baseline}: {_ms(b)})" for c, a, b in dict.fromkeys((both[0], both[-1]))]
             if both
             else []
         )
@@ -181,6 +194,15 @@ def verdict(ratio: Interval) -> str:
     return VERDICTS[0] if ratio.low > 1 else VERDICTS[1] if ratio.high < 1 else VERDICTS[2]
 
 
+def _worst(label: str, at: int, ratio: Interval) -> str:
+    """The lowest envelope ratio with its interval and what that says."""
+    where = f"At its worst (C = {at}), {label}"
+    if not known(ratio, TIMES):
+        return f"{where} reaches a share of the envelope that is {unknown(ratio)}"
+    told = "" if ratio.low is None else f": {_ENVELOPE_VERDICTS[verdict(ratio)]}"
+    return f"{where} reaches {interval_text(ratio, 3, f'{TIMES} of the envelope')}{told}"
+
+
 def _extreme(series: Series, at: Sequence[int], told: str) -> str:
     """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing for "not distinguishable"."""
     if told == VERDICTS[2]:
@@ -189,6 +211,10 @@ def _extreme(series: Series, at: Sequence[int], told: str) -> str:
     pick = max if told == VERDICTS[0] else min
     c = pick(means, key=means.__getitem__)
     return f" ({number(means[c])}×)" if len(at) == 1 else f" ({number(means[c])}× at C = {c})"
+
+
+def _ms(interval: Interval) -> str:
+    return f"{number(interval.mean)} ms" if known(interval) else f"a time {unknown(interval)}"
 
 
 def _overall(grid: Grid, label: str, column: str) -> float | None:

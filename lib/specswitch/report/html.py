@@ -30,11 +30,12 @@ MISSING = Cell("–", kind="none")
 
 
 _ARM = re.compile(r"\b(?:none-sync|none|(?:always|off|dynamic)-v\d(?:-\w+)*)\b")
+_EQUALS = re.compile(r"\b([Cn]) = ")
 
 
 def text(words: str) -> str:
-    """Words as HTML: escaped; names of arms set off, so that they do not break, and no break in `C = 8`."""
-    return _ARM.sub(r'<span class="arm">\g<0></span>', _escape(words)).replace("C = ", "C\u00a0=\u00a0")
+    """Words as HTML: escaped; names of arms set off, so that they do not break, and no break in `C = 8`, `n = 3`."""
+    return _EQUALS.sub("\\1\u00a0=\u00a0", _ARM.sub(r'<span class="arm">\g<0></span>', _escape(words)))
 
 
 def paragraph(words: str, kind: str = "") -> str:

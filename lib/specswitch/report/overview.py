@@ -8,8 +8,9 @@ import pandas as pd
 
 from specswitch.config import SHAPE_PREFIX, project_root
 from specswitch.metrics.goodput import Limits
-from specswitch.plots.grid import Grid
-from specswitch.report import findings
+from specswitch.plots.grid import Grid, labels_of
+from specswitch.plots.switching import envelope_series
+from specswitch.report import best_dynamic, findings
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import Cell, Column, table
 from specswitch.report.scrub import scrub
@@ -76,8 +77,8 @@ def lede(run: Run, points: pd.DataFrame) -> str:
     repeats = points["repeat"].nunique()
     refilled = run.manifest["plan"].get("workload", {}).get("refill", True)
     return scrub(
-        f"{subject(run)}. {_many(len(grid.labels), 'arm')} at "
-        f"{_many(len(grid.concurrencies), 'concurrency', 'concurrencies')}, {_many(repeats, 'repeat')}; "
+        f"{subject(run)}. {many(len(grid.labels), 'arm')} at "
+        f"{many(len(grid.concurrencies), 'concurrency', 'concurrencies')}, {many(repeats, 'repeat')}; "
         f"{REFILLED if refilled else NOT_REFILLED}. Begun on {at.day} {at:%B %Y, %H:%M} UTC."
     )
 
@@ -87,8 +88,9 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
     sentences = [
         *unequal_repeats(points),
         findings.throughput(points),
-        *findings.ratio(points[points["arm"] != "dynamic"]),
+        *findings.ratio(points[~points["label"].isin(_with_envelope(points))]),
         *findings.envelope(points),
+        *best_dynamic.sentences(points),
         *findings.accept_lengths(points),
         *findings.goodput(points),
     ]
@@ -97,21 +99,26 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
     return [scrub(s) for s in [*sentences, *warnings(points), state(run, points)]]
 
 
+def _with_envelope(points: pd.DataFrame) -> list[str]:
+    """The dynamic arms that are told about by their envelope, which says more than their baseline does."""
+    return [series.label for series in envelope_series(Grid(points)) if series.drawable]
+
+
 def state(run: Run, points: pd.DataFrame) -> str:
     """How many points finished, how many requests failed."""
     done = points[points["status"] == FINISHED]
     failed = int(done["failed"].sum()) if "failed" in done.columns else 0
     requests = f"{failed:,} requests failed in them" if failed else "no request failed in them"
-    text = f"{len(done)} of {_many(len(points), 'planned point')} finished; {requests}."
+    text = f"{len(done)} of {many(len(points), 'planned point')} finished; {requests}."
     if run.problems:
-        text += f" {_many(len(run.problems), 'point')} could not be read: {scrub('; '.join(run.problems))}."
+        text += f" {many(len(run.problems), 'point')} could not be read: {scrub('; '.join(run.problems))}."
     return text
 
 
 def arms(points: pd.DataFrame) -> str:
     """A table that says in words what each arm is, and which worker class its server reported."""
     rows = []
-    for label in Grid(points).labels:
+    for label in labels_of(points):
         of_arm = points[points["label"] == label]
         done = of_arm[of_arm["status"] == FINISHED]
         classes = sorted(done["worker_class"].dropna().unique()) if "worker_class" in done.columns else []
@@ -135,5 +142,6 @@ def arm_in_words(row: dict[str, object]) -> str:
     return f"{_PATHS[path]}; {_MODES[mode].format(threshold=row.get('threshold'))}"
 
 
-def _many(count: int, noun: str, plural: str | None = None) -> str:
+def many(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 repeat`, `1,200 repeats`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from specswitch.plots.theme import arm_order
 from specswitch.report.html import Cell, Column, table
 from specswitch.report.scrub import scrub
 from specswitch.results import Run
@@ -30,6 +31,7 @@ FACTS = (
     ("Schema version", ("schema_version",)),
 )
 SHOWN_VARIABLES = re.compile(r"(?:SGLANG|CUDA|OMP|MKL)_\w+|SPECSWITCH_CPU")
+THRESHOLD_FLAG = "--speculative-disable-batch-threshold"
 SECRET = re.compile(
     r"(?:^|[_-])(?:key|token|secret|passw(?:or)?d|credentials?|auth)(?:$|[_-])", re.IGNORECASE
 )
@@ -45,6 +47,9 @@ def provenance(run: Run) -> str:
     for server in run.manifest["servers"]:
         name = server.get("name") or "server"
         rows.append((f"Server {name}", command_line(server.get("argv") or [])))
+        rule = rules_measured(run, server)
+        if rule:
+            rows.append((f"Rule of {name}", rule))
         variables = environment(server.get("env") or {})
         if variables:
             rows.append((f"Variables of {name}", " ".join(f"{k}={v}" for k, v in variables.items())))
@@ -52,6 +57,21 @@ def provenance(run: Run) -> str:
         rows.append(("Resumed", f"{again.get('at')}, git commit {again.get('git_commit')}"))
     cells = [[Cell(label), Cell(scrub(value), kind="wrap")] for label, value in rows]
     return table([Column("What"), Column("Value")], cells, "provenance")
+
+
+def rules_measured(run: Run, server: Mapping[str, Any]) -> str:
+    """Of a server with a switching rule: that it was set per point, and the arms measured; "" of any other.
+
+    Such a server serves every arm with a rule on its path, and starts with a threshold that none may have.
+    """
+    if THRESHOLD_FLAG not in map(str, server.get("argv") or []):
+        return ""
+    path = (server.get("identity") or {}).get("path")
+    ruled = [p for p in run.manifest["points"] if p["threshold"] is not None and path in (None, p["path"])]
+    arms = {str(p["label"]): p["threshold"] for p in ruled}
+    told = ", ".join(f"{label} (threshold {arms[label]})" for label in sorted(arms, key=arm_order))
+    only_first = "the threshold on the command line is only what the server starts with"
+    return f"set before each point ({only_first}); measured: {told}"
 
 
 def visible(values: Mapping[str, Any]) -> dict[str, Any]:

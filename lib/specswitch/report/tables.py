@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -63,6 +63,25 @@ POINT_COLUMNS = (
 )
 
 
+# Of a run whose load changed over time: no steady window, so every number is over the whole run.
+CROSSING_COLUMNS = (
+    Shown(Column("Arm"), "label"),
+    Shown(Column("Repeat", number=True), "repeat", _whole),
+    Shown(Column("Status"), "status"),
+    Shown(Column("Output", "tokens/s", True), "output_tok_s_load", number),
+    Shown(Column("ITL", "p99, ms", True), "itl_ms_whole_run_p99", number),
+    Shown(Column("Accept length", "verify steps", True), "accept_length_whole_run", number),
+    Shown(Column("Speculated", "of steps", True), "speculated_share_whole_run", _percent),
+    Shown(Column("Switches", number=True), "switches_whole_run", _whole),
+    Shown(Column("Failed", "requests", True), "failed", _whole),
+    Shown(Column("Flags"), "flags"),
+)
+CROSSING_NOTE = (
+    "Output: tokens per second while the load was driven. Everything else is over the whole run, ramps and drain "
+    "included. A dash: there is no such number. What makes a point doubtful is under Flags."
+)
+
+
 # Shown where limits were asked for, after the latencies.
 GOODPUT_COLUMNS = (
     Shown(Column("Goodput", "tokens/s", True), "goodput_tok_s", number),
@@ -82,19 +101,32 @@ def point_columns(points: pd.DataFrame) -> tuple[Shown, ...]:
 
 
 def points(points: pd.DataFrame) -> str:
-    """Every point of the run, one row each, sortable; a missing value is a dash, never 0."""
-    shown = point_columns(points)
+    """Every point of a sweep, one row each, sortable; a missing value is a dash, never 0."""
+    return _points_table(points, point_columns(points), "points")
+
+
+def crossing_points(points: pd.DataFrame) -> str:
+    """As `points`, of a run whose load changed over time."""
+    return _points_table(points, CROSSING_COLUMNS, "crossing-points")
+
+
+def _points_table(points: pd.DataFrame, shown: Sequence[Shown], name: str) -> str:
+    """A table by arm, concurrency (if points have one) and repeat."""
     rows = sorted(
         points.to_dict("records"),
-        key=lambda r: (arm_order(str(r["label"])), float(r["concurrency"]), float(r["repeat"])),
+        key=lambda r: (
+            arm_order(str(r["label"])),
+            float(str(r["concurrency"])) if exists(r["concurrency"]) else 0.0,
+            float(r["repeat"]),
+        ),
     )
     body = [[_point_cell(row, column) for column in shown] for row in rows]
-    return table([s.column for s in shown], body, "points", sortable=True)
+    return table([s.column for s in shown], body, name, sortable=True)
 
 
 def _point_cell(row: Row, shown: Shown) -> Cell:
     if shown.key == "flags":
-        return Cell(", ".join(flags(row)), kind="bad")
+        return Cell(", ".join(flags(row)), kind="bad flags")
     value = row.get(shown.key)
     if not exists(value):
         return MISSING

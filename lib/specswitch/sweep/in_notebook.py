@@ -78,4 +78,6 @@ def throughput_table(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_interval(mean: float, high: float) -> str:
-    return f"{mean:,.0f}" if pd.isna(high) else f"{mean:,.0f} ± {high - mean:,.0f}"
+    if pd.isna(high):
+        return f"{mean:,.0f}"
+    return f"{mean:,.0f} ± {high - mean:,.0f}" if high - mean <= mean else "not known from these repeats"

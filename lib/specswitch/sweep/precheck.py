@@ -22,9 +22,6 @@ from specswitch.serving.spec import spec_from_config
 from specswitch.sweep import grid
 from specswitch.sweep.prompting import prompts_of
 
-# A server with a rule is started with any, and told each point's own before the point.
-SET_PER_POINT = "(threshold and the rest of the rule: set per point)"
-
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -38,10 +35,9 @@ class Checked:
     def describe(self) -> str:
         """What would be done, in lines of text."""
         names = [grid.server_name(s) for s in self.servers]
-        notes = ["" if s.rule.threshold is None else f" {SET_PER_POINT}" for s in self.servers]
         commands = [
-            f"  {name}{note}: {' '.join(shorten(redact(command)))}"
-            for name, note, command in zip(names, notes, self.commands, strict=True)
+            f"  {name}{self._rules(server)}: {' '.join(shorten(redact(command)))}"
+            for name, server, command in zip(names, self.servers, self.commands, strict=True)
         ]
         seconds = sum(point.load_s for point in self.points)
         return "\n".join(
@@ -52,6 +48,16 @@ class Checked:
                 *(f"  {p.point_id}" for p in self.points),
             ]
         )
+
+    def _rules(self, server: ServerConfig) -> str:
+        """Of a server with a rule: it is started with any, and told each point's own before the point."""
+        if server.rule.threshold is None:
+            return ""
+        served = [p.arm for p in self.points if grid.launch_config(p.server) == server]
+        measured = ", ".join(
+            str(t) for t in sorted({a.rule.threshold for a in served if a.rule.threshold is not None})
+        )
+        return f" (threshold and the rest of the rule: set per point; thresholds measured: {measured})"
 
 
 def precheck(plan: AnyPlan, out_dir: Path, *, resume: bool = False, hold: grid.Hold = "all") -> Checked:

@@ -75,6 +75,18 @@
     table.tBodies[0].append(...rows);
   }
 
+  // Words above a table that is wider than its frame, for as long as it is.
+  function hintAt(frame) {
+    const hint = document.createElement("p");
+    hint.className = "table-hint";
+    hint.textContent = "more columns to the right: scroll the table \u2192";
+    frame.before(hint);
+    const look = () => { hint.hidden = frame.scrollWidth <= frame.clientWidth; };
+    new ResizeObserver(look).observe(frame);
+    look();
+  }
+
+  document.querySelectorAll(".table-frame").forEach(hintAt);
   for (const header of document.querySelectorAll("th[aria-sort]"))
     header.querySelector("button").addEventListener("click", () => sortBy(header));
   button.hidden = false;
