@@ -21,6 +21,7 @@ from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 from specswitch.engine import stops, switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
+from specswitch.engine.draft_extend_queries import lay_out_by_accepted
 from specswitch.engine.draft_sync import DraftSync, merge_state
 from specswitch.engine.invariants import check_nothing_pending
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
@@ -132,6 +133,7 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
 
     def __init__(self, server_args: Any, gpu_id: int, tp_rank: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(server_args, gpu_id, tp_rank, *args, **kwargs)
+        lay_out_by_accepted(self.draft_extend_attn_backend)
         self.init_switch(server_args, self, self.draft_model_runner, tp_rank, "v1")
 
     def forward_batch_generation(self, batch: Any) -> GenerationBatchResult:
