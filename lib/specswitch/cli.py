@@ -12,7 +12,7 @@ import click
 
 from specswitch.bundle.command import bundle_command
 from specswitch.calibration.command import calibrate_command
-from specswitch.lab import lab_command
+from specswitch.lab.command import lab_command
 from specswitch.option_types import Number
 from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from specswitch import own_notebooks
 from specswitch.config import project_root
+from specswitch.lab import copies
 from specswitch.results.layout import ResultsError
 from specswitch.sweep.notebook_file import load_template, parameters_cell
 
@@ -50,7 +50,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     originals, mine = tmp_path / "notebooks", tmp_path / "notebooks" / "mine"
     originals.mkdir()
     write(originals / "a.ipynb", notebook("x = 1", kernelspec={"name": "python3"}))
-    assert own_notebooks.bring(originals, mine) == []
+    assert copies.bring(originals, mine) == []
     return originals, mine
 
 
@@ -69,7 +69,7 @@ def test_a_changed_copy_is_kept_in_silence_while_the_original_is_the_same(places
     originals, mine = places
     change(mine / "a.ipynb", "x = 2")
     before = (mine / "a.ipynb").read_bytes()
-    assert own_notebooks.bring(originals, mine) == []
+    assert copies.bring(originals, mine) == []
     assert (mine / "a.ipynb").read_bytes() == before
 
 
@@ -77,13 +77,13 @@ def test_a_copy_that_was_only_run_follows_its_original(places: tuple[Path, Path]
     originals, mine = places
     run(mine / "a.ipynb")
     kept = (mine / "a.ipynb").read_bytes()
-    assert own_notebooks.bring(originals, mine) == []
+    assert copies.bring(originals, mine) == []
     assert (mine / "a.ipynb").read_bytes() == kept, "outputs stay while there is nothing newer"
     change(originals / "a.ipynb", "x = 7")
-    assert own_notebooks.bring(originals, mine) == []
+    assert copies.bring(originals, mine) == []
     assert source(mine / "a.ipynb") == "x = 7"
     change(originals / "a.ipynb", "x = 8")
-    own_notebooks.bring(originals, mine)
+    copies.bring(originals, mine)
     assert source(mine / "a.ipynb") == "x = 8", "and again"
 
 
@@ -93,21 +93,21 @@ def test_a_changed_copy_is_kept_when_the_original_changes_and_the_user_is_told(
     originals, mine = places
     change(mine / "a.ipynb", "x = 2")
     change(originals / "a.ipynb", "x = 7")
-    (note,) = own_notebooks.bring(originals, mine)
+    (note,) = copies.bring(originals, mine)
     assert "a.ipynb" in note
     assert "--fresh" in note
     assert source(mine / "a.ipynb") == "x = 2"
     change(mine / "a.ipynb", "x = 7")
-    assert own_notebooks.bring(originals, mine) == [], "the same change on both sides"
+    assert copies.bring(originals, mine) == [], "the same change on both sides"
 
 
 def test_a_damaged_copy_or_one_of_unknown_origin_is_left_alone(places: tuple[Path, Path]) -> None:
     originals, mine = places
     write(mine / "a.ipynb", notebook("x = 5"))
-    assert len(own_notebooks.bring(originals, mine)) == 1
+    assert len(copies.bring(originals, mine)) == 1
     assert source(mine / "a.ipynb") == "x = 5"
     (mine / "a.ipynb").write_text("half of a", encoding="utf-8")
-    (note,) = own_notebooks.bring(originals, mine)
+    (note,) = copies.bring(originals, mine)
     assert "no readable notebook" in note
     assert (mine / "a.ipynb").read_text(encoding="utf-8") == "half of a"
 
@@ -116,8 +116,8 @@ def test_set_aside_twice_loses_nothing(places: tuple[Path, Path]) -> None:
     originals, mine = places
     for text in ("x = 2", "x = 3"):
         change(mine / "a.ipynb", text)
-        own_notebooks.set_aside(mine / "a.ipynb")
-        own_notebooks.bring(originals, mine)
+        copies.set_aside(mine / "a.ipynb")
+        copies.bring(originals, mine)
     assert {p.name: source(p) for p in mine.glob("*.ipynb")} == {
         "a.ipynb": "x = 1",
         "a-own1.ipynb": "x = 2",
@@ -129,20 +129,20 @@ def test_set_aside_twice_loses_nothing(places: tuple[Path, Path]) -> None:
     "name", ["04-live", "04-live.ipynb", "notebooks/04-live.ipynb", "live", "04"], ids=str
 )
 def test_a_notebook_is_found_by_its_name_or_a_part_of_it(name: str) -> None:
-    assert own_notebooks.find(project_root() / "notebooks", name).name == "04-live.ipynb"
+    assert copies.find(project_root() / "notebooks", name).name == "04-live.ipynb"
 
 
 @pytest.mark.parametrize(
     ("name", "words"), [("nope", "there are 00-code-path"), ("0", "which of 00-"), ("", "there are")]
 )
 def test_another_name_is_refused_with_the_known_ones(name: str, words: str) -> None:
-    with pytest.raises(own_notebooks.NoSuchNotebookError, match=words):
-        own_notebooks.find(project_root() / "notebooks", name)
+    with pytest.raises(copies.NoSuchNotebookError, match=words):
+        copies.find(project_root() / "notebooks", name)
 
 
 def test_the_copies_of_the_real_notebooks_are_notebooks_to_run(tmp_path: Path) -> None:
     originals = project_root() / "notebooks"
-    own_notebooks.bring(originals, tmp_path / "mine")
+    copies.bring(originals, tmp_path / "mine")
     names = {p.name for p in originals.glob("*.ipynb")}
     assert {p.name for p in (tmp_path / "mine").glob("*.ipynb")} == names
     for name in names:
@@ -153,4 +153,4 @@ def test_the_copies_of_the_real_notebooks_are_notebooks_to_run(tmp_path: Path) -
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(ResultsError, match="file/mine: Not a directory"):
-        own_notebooks.bring(project_root() / "notebooks", tmp_path / "file" / "mine")
+        copies.bring(project_root() / "notebooks", tmp_path / "file" / "mine")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from specswitch import lab
 from specswitch.cli import main
+from specswitch.lab import command as lab
 
 
 class Replaced(Exception):

@@ -47,20 +47,20 @@ def lab_command(notebook: str | None, folder: Path | None, fresh: bool, options:
 
 def _prepared(originals: Path, mine: Path, notebook: str | None, fresh: bool) -> Path | None:
     """Bring the copies, and find the one to open; ends with exit code 2 where that cannot be."""
-    from specswitch import own_notebooks
+    from specswitch.lab import copies
     from specswitch.results.layout import ResultsError
 
     try:
         if fresh and notebook is not None:
-            copy = mine / own_notebooks.find(originals, notebook).name
+            copy = mine / copies.find(originals, notebook).name
             if copy.exists():
-                click.echo(f"your copy is now {own_notebooks.set_aside(copy)}", err=True)
-        for note in own_notebooks.bring(originals, mine):
+                click.echo(f"your copy is now {copies.set_aside(copy)}", err=True)
+        for note in copies.bring(originals, mine):
             click.echo(note, err=True)
-        return None if notebook is None else own_notebooks.find(mine, notebook)
+        return None if notebook is None else copies.find(mine, notebook)
     except ResultsError as problem:
         _end(2, f"{problem}, with --folder DIR")
-    except own_notebooks.NoSuchNotebookError as problem:
+    except copies.NoSuchNotebookError as problem:
         _end(2, str(problem))
 
 

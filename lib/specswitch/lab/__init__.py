@@ -1,0 +1,1 @@
+"""The notebooks in JupyterLab, as copies of the user's own."""
