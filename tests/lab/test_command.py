@@ -40,7 +40,8 @@ def test_the_copy_is_opened_with_jupyterlabs_own_options(started: list[list[str]
     mine = tmp_path / "mine"
     run("live", "--folder", str(mine), "--", "--no-browser", "--port=1")
     head = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={mine}"]
-    assert started == [[*head, "--no-browser", "--port=1", str(mine / "04-live.ipynb")]]
+    there = ["--LabApp.default_url=/lab/tree/04-live.ipynb", str(mine / "04-live.ipynb")]
+    assert started == [[*head, "--no-browser", "--port=1", *there]]
     assert (mine / "04-live.ipynb").is_file()
 
 

@@ -47,6 +47,7 @@ def test_a_trace_comes_from_a_file_of_seconds(tmp_path: Path):
         ("square:low=2,high=12,period=nan,duration=8", "period: .*finite|period: .*greater"),
         ("square:low=2,high=12,period=4", "duration: missing"),
         ("square:low=2,high=12,period=4,duration=8,phase=1", "phase: no such name"),
+        ("square:low=2,high=12,duration=8,perod=2", "perod: no such name"),
         ("square:low=2,low=3,high=12,period=4,duration=8", "'low=3' is no new name=value"),
         ("square:low=2.5,high=12,period=4,duration=8", "low: give a whole number"),
         ("square:2,12", "'2' is no new name=value"),

@@ -122,7 +122,7 @@ def test_a_speed_of_which_nothing_is_known_has_no_numbers(run):
 def test_costs_are_in_usual_steps_by_direction(run):
     (sentence,) = words.costs(crossing(run))
     assert "dynamic-v2-t4: a change back to speculative steps costs 1.0 usual steps" in sentence
-    assert "to plain steps costs 0" in sentence
+    assert "to plain steps, with the prefills of the requests that caused it, costs 0" in sentence
 
 
 def row_of(table: str, head: str) -> list[str]:

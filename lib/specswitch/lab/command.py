@@ -41,8 +41,10 @@ def lab_command(notebook: str | None, folder: Path | None, fresh: bool, options:
     mine = originals / MINE if folder is None else Path(os.path.abspath(folder))
     opened = _prepared(originals, mine, notebook, fresh)
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={mine}", *options]
+    if opened is not None:  # the printed address leads there, too, for a browser on another machine
+        command += [f"--LabApp.default_url=/lab/tree/{opened.name}", str(opened)]
     sys.stderr.flush()
-    os.execv(sys.executable, [*command, *([] if opened is None else [str(opened)])])
+    os.execv(sys.executable, command)
 
 
 def _prepared(originals: Path, mine: Path, notebook: str | None, fresh: bool) -> Path | None:

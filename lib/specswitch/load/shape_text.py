@@ -44,6 +44,9 @@ def parse_shape(text: str, folder: Path | None = None) -> SlotShape | ArrivalSha
         }
     else:
         fields = {_field(kind, name): _number(value) for name, value in given.items()}
+        unknown = [name for name in given if _field(kind, name) not in _KINDS[kind].model_fields]
+        if unknown:
+            raise ValueError(f"load {text!r}: {', '.join(unknown)}: no such name; write {form(kind)}")
     try:
         return _SHAPE.validate_python({"kind": kind, **fields})
     except ValidationError as problem:

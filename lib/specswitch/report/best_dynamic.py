@@ -15,7 +15,9 @@ from specswitch.report.html import MISSING, Cell, Column, table
 
 NOTE = (
     "Throughput over that of the best dynamic arm at the same load, as in the figure above; the intervals are in the "
-    "table under “How sure is that?”. Slower: told apart from the best. Not told apart: not distinguishable from it."
+    "table under “How sure is that?”. Slower: told apart from the best. Not told apart: not distinguishable from it. "
+    "Arms whose thresholds all lie above a load, or all below it, make the same steps there: what differs between them "
+    "is noise."
 )
 
 
@@ -82,7 +84,8 @@ def _will_do(path: str, labels: Sequence[str], best: Sequence[Best]) -> str:
 
 def _cell(best: Best, label: str) -> Cell:
     if label == best.label:
-        return Cell("best", kind="good")
+        sure = all(ratio is None or ratio.low is not None for ratio in best.others.values())
+        return Cell("best", kind="good" if sure else "none")
     ratio = best.others[label]
     if ratio is None:
         return MISSING

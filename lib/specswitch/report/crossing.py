@@ -67,7 +67,8 @@ ROWS = (
 )
 ARMS_NOTE = (
     "Means over repeats, ± half the 95% t interval. A dash: there is no such number. Not known: the interval is "
-    "wider than the number itself; every single repeat is in the table of points below."
+    "wider than the number itself. The table of points below has single repeats of the main ones, the run's "
+    "points/*/point.json all."
 )
 
 
@@ -149,7 +150,10 @@ def costs(seen: Crossing) -> list[str]:
     sentences = []
     for label in labels_of(seen.points):
         parts = []
-        for key, words in (("to_speculative", "back to speculative steps"), ("to_plain", "to plain steps")):
+        for key, words in (
+            ("to_speculative", "back to speculative steps"),
+            ("to_plain", "to plain steps, with the prefills of the requests that caused it,"),
+        ):
             cost = _mean(seen, label, f"switch_cost_steps_{key}")
             if cost is not None:
                 amount = interval_text(cost, 2, " usual steps", STEPS_SMALL)

@@ -118,7 +118,7 @@ def decide(
         if overlap and topk is not None and topk > 1:
             refused.append(
                 f"top-k {topk} is filled in after v2 was chosen, and the v2 worker takes top-k 1 only: give "
-                "--speculative-num-steps, --speculative-eagle-topk and --speculative-num-draft-tokens"
+                "all three, e.g. --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
             )
     elif flags.dynamic:
         refused.append(f"{stock} has no switch: it exists for EAGLEWorker and EAGLEWorkerV2 only")
