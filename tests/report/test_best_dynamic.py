@@ -41,8 +41,8 @@ def test_one_repeat_tells_no_threshold_apart():
     assert "not to be told from the others yet, with one repeat, at C = 1" in sentences(single)[0]
     assert "one repeat" in best_table(single)
     assert "slower" not in best_table(single)
-    assert 'number good' not in best_table(single)
-    assert 'number good' in best_table(TABLE)
+    assert "number good" not in best_table(single)
+    assert "number good" in best_table(TABLE)
 
 
 def test_the_table_has_a_row_per_load_and_says_the_verdict_in_words():
