@@ -39,7 +39,7 @@ def test_every_label_is_read_back(arm: Arm) -> None:
         ("none-v1", "write none, none-sync"),
         ("dynamic-v2", "threshold >= 1"),
         ("dynamic-v2-t0", "threshold >= 1"),
-        ("dynamic-v2-t4-e8", "enable_threshold <= threshold"),
+        ("dynamic-v2-t4-e8", "give an enable_threshold of 4 or less"),
         ("always-v2-t4", "takes no threshold"),
         ("off-v2-t0", "'off-v2', write that"),
         ("dynamic-v2-t08", "'dynamic-v2-t8', write that"),
