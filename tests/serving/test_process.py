@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -268,14 +269,16 @@ def test_semaphores_and_shared_memory_of_a_killed_tree_are_removed(tmp_path: Pat
 
 
 def test_temporary_files_go_with_a_killed_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
-    owner = Owner(tmp_path)
-    assert [p.name.startswith(scratch.PREFIX) for p in (tmp_path / "t").iterdir()] == [True]
-    owner.process.kill()
-    owner.process.wait()
-    assert owner.nothing_left()
-    assert wait_for(lambda: not list((tmp_path / "t").iterdir()), 5)
+    with tempfile.TemporaryDirectory(
+        dir=scratch.SHORT, prefix="t-"
+    ) as short:  # a long path would not be taken
+        monkeypatch.setenv("TMPDIR", short)
+        owner = Owner(tmp_path)
+        assert [p.name.startswith(scratch.PREFIX) for p in Path(short).iterdir()] == [True]
+        owner.process.kill()
+        owner.process.wait()
+        assert owner.nothing_left()
+        assert wait_for(lambda: not list(Path(short).iterdir()), 5)
 
 
 def test_a_server_that_cannot_be_started_leaves_neither_folder_nor_record(
