@@ -5,8 +5,9 @@ A plain step that throws them away leaves a hole in the draft KV cache, and acce
 for other requests through the prefix cache.
 
 - `lazy`: keep (hidden states, next token) of the newest plain-step tokens in a ring on the device, a window
-  of W tokens per request slot; catch up in one batched draft extend when speculation resumes or a window is
-  full. A request that ends with tokens still pending keeps those out of the prefix cache.
+  of W tokens per request slot; catch up in one batched draft extend when speculation resumes. A full window is
+  emptied by writing its K and V alone, where the draft model allows that (`draft_kv_rows`). A request that ends
+  with tokens still pending keeps those out of the prefix cache.
 - `eager`: the same with catching up after every plain step.
 - `stale`: nothing; the control that shows what the others save.
 
@@ -22,7 +23,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,9 +31,11 @@ from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, Forw
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.utils.common import fast_topk
 
+from specswitch.engine.draft_state import DraftState, PendingTokens, put
+from specswitch.engine.plain_tensors import compile_kernels, keep_newest
+
 logger = logging.getLogger(__name__)
 
-PLACEHOLDERS = "specswitch_placeholders"  # attribute of a worker
 DRAFT_LEN = "specswitch_draft_len"
 PROMPT_LEN = "specswitch_prompt_len"
 
@@ -47,27 +49,6 @@ def rows_of(req: Any) -> int | None:
     """Positions of `req` that have draft KV; None = all committed ones."""
     start = draft_len(req)
     return None if start is None else max(start, getattr(req, PROMPT_LEN, 0))
-
-
-def put(host: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a host tensor to the device without waiting for what the device still has to do."""
-    pinned = host.pin_memory() if device.type == "cuda" else host
-    return pinned.to(device, non_blocking=True)
-
-
-@dataclass(slots=True)
-class DraftState:
-    """What the next draft step starts from, for some rows of a batch.
-
-    `rows`: batch rows. `topk_p` [rows, topk] f32, `topk_index` [rows, topk] i64, `hidden_states` [rows, H] in
-    the draft's width and dtype. `tokens`: positions brought into the draft KV cache.
-    """
-
-    rows: list[int]
-    topk_p: torch.Tensor
-    topk_index: torch.Tensor
-    hidden_states: torch.Tensor
-    tokens: int
 
 
 class DraftSync:
@@ -107,6 +88,7 @@ class DraftSync:
         self.hidden = torch.empty((slots, window, hidden_size), dtype=dtype, device=device)
         self.tokens = torch.empty((slots, window), dtype=torch.int64, device=device)
         self._rule_changed = False
+        compile_kernels(self.hidden, self.tokens, req_to_token)
 
     @property
     def buffer_bytes(self) -> int:
@@ -120,7 +102,7 @@ class DraftSync:
             self._rule_changed = True
 
     def forget(self, reqs: list[Any]) -> None:
-        """Prefill has written the draft KV of these requests completely."""
+        """The draft KV of these requests is complete: nothing is pending."""
         for req in reqs:
             setattr(req, DRAFT_LEN, None)
 
@@ -181,12 +163,34 @@ class DraftSync:
         """
         if self.rule == "stale":
             return
-        column = positions % self.window
-        self.hidden[slots, column] = hidden
-        self.tokens[slots, column] = next_tokens.to(torch.int64)
+        keep_newest(self.hidden, self.tokens, slots, positions, hidden, next_tokens)
         for req, n in zip(reqs, lens, strict=True):
             if draft_len(req) is None:
                 setattr(req, DRAFT_LEN, n)
+
+    def pending_tokens(self, batch: Any, lens: list[int], rows: list[int]) -> PendingTokens:
+        """What the ring holds for `rows` of a decode batch of either kind, whose lengths are `lens`."""
+        starts = [n if (n := draft_len(batch.reqs[i])) is not None else lens[i] for i in rows]
+        counts = [lens[i] - s for i, s in zip(rows, starts, strict=True)]
+        device = self.req_to_token.device
+        positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])
+        of_row = torch.repeat_interleave(torch.tensor(rows), torch.tensor(counts))
+        positions, of_row = put(positions, device), put(of_row, device)
+        rows_on_device = put(torch.tensor(rows), device)
+        slots = batch.req_pool_indices[of_row].to(torch.int64)
+        column = positions % self.window
+        lens_of_rows = torch.tensor([lens[i] for i in rows], dtype=batch.seq_lens_cpu.dtype)
+        return PendingTokens(
+            starts=starts,
+            counts=counts,
+            positions=positions,
+            input_ids=self.tokens[slots, column],
+            hidden_states=self.hidden[slots, column],
+            out_cache_loc=self.req_to_token[slots, positions].to(torch.int64),
+            req_pool_indices=batch.req_pool_indices[rows_on_device],
+            seq_lens=put(lens_of_rows, device).to(batch.seq_lens.dtype),
+            seq_lens_cpu=lens_of_rows,
+        )
 
     def catch_up(self, batch: ModelWorkerBatch, lens: list[int], rows: list[int] | None = None) -> DraftState:
         """One ragged draft extend over every pending token of `rows` (default: all that have any).
@@ -200,31 +204,22 @@ class DraftSync:
         """
         reqs = batch.reqs or []
         rows = self.pending_rows(reqs) if rows is None else rows
-        starts = [n if (n := draft_len(reqs[i])) is not None else lens[i] for i in rows]
-        counts = [lens[i] - s for i, s in zip(rows, starts, strict=True)]
-        device = self.req_to_token.device
-        positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])
-        of_row = torch.repeat_interleave(torch.tensor(rows), torch.tensor(counts))
-        positions, of_row = put(positions, device), put(of_row, device)
-        rows_on_device = put(torch.tensor(rows), device)
-        slots = batch.req_pool_indices[of_row].to(torch.int64)
-        column = positions % self.window
-        lens_of_rows = torch.tensor([lens[i] for i in rows], dtype=batch.seq_lens_cpu.dtype)
+        pending = self.pending_tokens(batch, lens, rows)
 
         extend = dataclasses.replace(
             batch,
             forward_mode=ForwardMode.EXTEND,
-            input_ids=self.tokens[slots, column],
-            req_pool_indices=batch.req_pool_indices[rows_on_device],
-            seq_lens=put(lens_of_rows, device).to(batch.seq_lens.dtype),
-            seq_lens_cpu=lens_of_rows,
-            seq_lens_sum=int(lens_of_rows.sum()),
+            input_ids=pending.input_ids,
+            req_pool_indices=pending.req_pool_indices,
+            seq_lens=pending.seq_lens,
+            seq_lens_cpu=pending.seq_lens_cpu,
+            seq_lens_sum=int(pending.seq_lens_cpu.sum()),
             orig_seq_lens=None,
-            out_cache_loc=self.req_to_token[slots, positions].to(torch.int64),
-            extend_num_tokens=len(positions),
-            extend_seq_lens=counts,
-            extend_prefix_lens=starts,
-            extend_logprob_start_lens=counts,
+            out_cache_loc=pending.out_cache_loc,
+            extend_num_tokens=len(pending.positions),
+            extend_seq_lens=pending.counts,
+            extend_prefix_lens=pending.starts,
+            extend_logprob_start_lens=pending.counts,
             extend_input_logprob_token_ids=None,
             return_logprob=False,
             top_logprobs_nums=None,
@@ -234,7 +229,7 @@ class DraftSync:
             reqs=[reqs[i] for i in rows],
             capture_hidden_mode=CaptureHiddenMode.LAST,
             spec_info=EagleDraftInput(
-                hidden_states=self.hidden[slots, column],
+                hidden_states=pending.hidden_states,
                 num_tokens_per_req=1,
                 num_tokens_for_logprob_per_req=1,
                 capture_hidden_mode=CaptureHiddenMode.LAST,
@@ -247,43 +242,4 @@ class DraftSync:
         self.forget([reqs[i] for i in rows])
         probs = torch.softmax(out.next_token_logits, dim=-1)
         topk_p, topk_index = fast_topk(probs, self.topk, dim=-1)
-        return DraftState(rows, topk_p, topk_index, out.hidden_states, len(positions))
-
-
-def merge_state(spec_info: EagleDraftInput, state: DraftState) -> None:
-    """Put a caught-up state into the batch's draft input; rows not in it keep theirs."""
-    if len(state.rows) == len(spec_info.topk_p):
-        spec_info.topk_p = state.topk_p
-        spec_info.topk_index = state.topk_index
-        spec_info.hidden_states = state.hidden_states
-        return
-    rows = put(torch.tensor(state.rows), spec_info.topk_p.device)
-    spec_info.topk_p = spec_info.topk_p.index_copy(0, rows, state.topk_p.to(spec_info.topk_p.dtype))
-    spec_info.topk_index = spec_info.topk_index.index_copy(
-        0, rows, state.topk_index.to(spec_info.topk_index.dtype)
-    )
-    spec_info.hidden_states = spec_info.hidden_states.index_copy(
-        0, rows, state.hidden_states.to(spec_info.hidden_states.dtype)
-    )
-
-
-def placeholder_state(worker: Any, rows: int) -> dict[str, torch.Tensor]:
-    """Well-shaped, meaningless draft state: what a batch carries while its real one is pending. Read only.
-
-    `worker`: one whose draft runner tells width and dtype (the v1 worker itself, the v2 draft worker). It keeps
-    the zeros, which would otherwise be filled anew in every step.
-    """
-    kept: dict[str, torch.Tensor] | None = getattr(worker, PLACEHOLDERS, None)
-    if kept is None:
-        device, slots = worker.device, worker.req_to_token_pool.req_to_token.shape[0]
-        kept = {
-            "topk_p": torch.zeros((slots, worker.topk), dtype=torch.float32, device=device),
-            "topk_index": torch.zeros((slots, worker.topk), dtype=torch.int64, device=device),
-            "hidden_states": torch.zeros(
-                (slots, EagleDraftInput.hidden_size_for(worker)),
-                dtype=EagleDraftInput.dtype_for(worker),
-                device=device,
-            ),
-        }
-        setattr(worker, PLACEHOLDERS, kept)
-    return {name: zeros[:rows] for name, zeros in kept.items()}
+        return DraftState(rows, topk_p, topk_index, out.hidden_states, len(pending.positions))

@@ -13,13 +13,14 @@ from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_sync import DraftSync, placeholder_state
+from specswitch.engine.draft_kv_rows import DraftKvRows
+from specswitch.engine.draft_state import placeholder_state
+from specswitch.engine.draft_sync import DraftSync
 from specswitch.engine.plain_draft_input import PlainDraftInput
-from specswitch.engine.prompt_rows import PromptRows
 
 
 def plain_prefill_v1(
-    worker: Any, batch: ScheduleBatch, rows: PromptRows, sync: DraftSync
+    worker: Any, batch: ScheduleBatch, rows: DraftKvRows, sync: DraftSync
 ) -> GenerationBatchResult:
     """Prefill a `ScheduleBatch`, leaving it as the stock v1 prefill does, with an empty draft state."""
     starts, counts = list(batch.prefix_lens), list(batch.extend_lens)
@@ -42,7 +43,7 @@ def plain_prefill_v1(
 
 
 def plain_prefill_v2(
-    worker: Any, batch: ModelWorkerBatch, rows: PromptRows, sync: DraftSync
+    worker: Any, batch: ModelWorkerBatch, rows: DraftKvRows, sync: DraftSync
 ) -> GenerationBatchResult:
     """Prefill a `ModelWorkerBatch`; of the draft input only the bonus tokens exist."""
     batch.capture_hidden_mode = CaptureHiddenMode.FULL

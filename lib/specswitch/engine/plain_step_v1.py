@@ -17,7 +17,8 @@ from sglang.srt.mem_cache.common import alloc_for_decode
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+from specswitch.engine.draft_state import merge_state, placeholder_state
+from specswitch.engine.draft_sync import DraftSync
 from specswitch.engine.invariants import check_plain_forward
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,11 @@ from sglang.srt.managers.schedule_batch import ModelWorkerBatch
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode
 
-from specswitch.engine.draft_sync import DraftSync, merge_state, placeholder_state
+from specswitch.engine.draft_state import merge_state, placeholder_state
+from specswitch.engine.draft_sync import DraftSync
 from specswitch.engine.invariants import check_plain_forward
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
+from specswitch.engine.plain_tensors import inputs_of
 
 
 def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tuple[GenerationBatchResult, int]:
@@ -41,10 +43,12 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
     new_lens.record_stream(stream)
 
     table = worker.req_to_token_pool.req_to_token
+    bonus = batch.spec_info.bonus_tokens
+    input_ids, pre_claimed = inputs_of(bonus, table, batch.req_pool_indices, batch.seq_lens)
     forward = dataclasses.replace(
         batch,
-        input_ids=batch.spec_info.bonus_tokens.to(torch.int64),
-        out_cache_loc=table[batch.req_pool_indices, batch.seq_lens].to(torch.int64),  # pre-claimed slot
+        input_ids=input_ids,
+        out_cache_loc=pre_claimed,
         seq_lens=new_lens,  # another tensor: the scheduler still reads the old one
         seq_lens_cpu=batch.seq_lens_cpu + 1,
         seq_lens_sum=batch.seq_lens_sum + bs,
@@ -67,7 +71,7 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
 
     pending = sync.rule == "lazy"
     draft_input = PlainDraftInput(
-        bonus_tokens=result.next_token_ids.to(torch.int32),
+        bonus_tokens=result.next_token_ids,  # the future map has its own dtype
         new_seq_lens=new_lens,
         verify_done=done,
         capture_hidden_mode=CaptureHiddenMode.LAST,
@@ -82,7 +86,7 @@ def plain_step_v2(worker: Any, batch: ModelWorkerBatch, sync: DraftSync) -> tupl
     note_lens(batch.reqs, [n + 1 for n in lens])
 
     result.next_draft_input = draft_input
-    result.accept_lens = torch.ones(bs, dtype=torch.int32, device=batch.seq_lens.device)
+    result.accept_lens = torch.ones(bs, dtype=torch.int32)  # on the host, where the scheduler reads them
     result.speculative_num_draft_tokens = 1  # the stride with which the scheduler reads next_token_ids
     return result, synced
 

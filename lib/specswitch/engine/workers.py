@@ -22,7 +22,9 @@ from specswitch.engine import stops, switch_args
 from specswitch.engine.buffer_budget import fit_window
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_extend_queries import lay_out_by_accepted
-from specswitch.engine.draft_sync import DraftSync, merge_state
+from specswitch.engine.draft_kv_rows import DraftKvRows, why_not
+from specswitch.engine.draft_state import merge_state
+from specswitch.engine.draft_sync import DraftSync
 from specswitch.engine.invariants import check_nothing_pending
 from specswitch.engine.plain_draft_input import PlainDraftInput, note_lens
 from specswitch.engine.plain_prefill import plain_prefill_v1, plain_prefill_v2
@@ -30,7 +32,6 @@ from specswitch.engine.plain_runtime import PlainRuntime
 from specswitch.engine.plain_step_v1 import plain_step_v1
 from specswitch.engine.plain_step_v2 import plain_step_v2
 from specswitch.engine.policy import Mode, Switch
-from specswitch.engine.prompt_rows import PromptRows, why_not
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class DynamicWorkerMixin:
     switch: Switch
     sync: DraftSync
     plain_runtime: PlainRuntime
-    prompt_rows: PromptRows | None
+    kv_rows: DraftKvRows | None
 
     def init_switch(
         self, server_args: Any, draft_worker: Any, draft_runner: Any, rank: int, path: str
@@ -77,9 +78,9 @@ class DynamicWorkerMixin:
             context=lambda: _draft_context(draft_worker, draft_runner),
         )
         reason = why_not(draft_runner, server_args)
-        self.prompt_rows = None if reason else PromptRows(draft_runner, self.sync.context)
+        self.kv_rows = None if reason else DraftKvRows(draft_runner, self.sync.context)
         logger.info(
-            "Draft KV of prompts while off: %s",
+            "Draft KV while off: %s",
             f"whole draft forward ({reason})" if reason else "K and V only",
         )
         logger.info(
@@ -105,14 +106,19 @@ class DynamicWorkerMixin:
         mode, switched = self.switch.step(batch_size)
         return StepInfo(mode=mode, switched=switched)
 
-    def rows_only(self, batch: Any) -> PromptRows | None:
+    def empty_windows(self, batch: Any, lens: list[int], pending: list[int]) -> int | None:
+        """Before a plain step, where K and V can be had alone: write those of all pending tokens; how many.
+
+        None: only a draft extend will do, as it must when the sync rule has changed.
+        """
+        if self.kv_rows is None or self.sync.rule != "lazy":
+            return None
+        return self.kv_rows.write_pending(batch, lens, pending, self.sync)
+
+    def rows_only(self, batch: Any) -> DraftKvRows | None:
         """What writes the draft KV of this prefill, if the draft's whole forward can be spared; else None."""
         off = self.switch.mode is Mode.PLAIN and self.sync.rule == "lazy"
-        return (
-            self.prompt_rows
-            if off and self.prompt_rows is not None and self.prompt_rows.takes(batch)
-            else None
-        )
+        return self.kv_rows if off and self.kv_rows is not None and self.kv_rows.takes(batch) else None
 
 
 def _draft_context(draft_worker: Any, draft_runner: Any) -> contextlib.AbstractContextManager:
@@ -147,11 +153,8 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
         lens = batch.seq_lens_cpu.tolist()
         pending = self.sync.pending_rows(batch.reqs)
         if pending and (self.sync.must_catch_up(batch.reqs, lens) or info.mode is Mode.SPECULATIVE):
-            spec_info, batch.spec_info = batch.spec_info, None
-            state = self.sync.catch_up(batch.get_model_worker_batch(), lens, pending)
-            batch.spec_info = spec_info
-            merge_state(spec_info, state)
-            info.synced = state.tokens
+            written = self.empty_windows(batch, lens, pending) if info.mode is Mode.PLAIN else None
+            info.synced = self._catch_up(batch, lens, pending) if written is None else written
         if info.mode is Mode.SPECULATIVE:
             check_nothing_pending(batch.reqs)
             result = super().forward_batch_generation(batch)
@@ -161,6 +164,14 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
         result, synced = plain_step_v1(self, batch, self.sync)
         info.synced += synced
         return _tag(result, info)
+
+    def _catch_up(self, batch: Any, lens: list[int], pending: list[int]) -> int:
+        """Draft extend over everything pending; the batch's draft input holds the state. Returns its positions."""
+        spec_info, batch.spec_info = batch.spec_info, None
+        state = self.sync.catch_up(batch.get_model_worker_batch(), lens, pending)
+        batch.spec_info = spec_info
+        merge_state(spec_info, state)
+        return state.tokens
 
 
 class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
@@ -187,10 +198,8 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         if info.mode is Mode.SPECULATIVE and isinstance(batch.spec_info, PlainDraftInput):
             batch.spec_info.materialise(batch)
         if catch_up or (pending and info.mode is Mode.SPECULATIVE):
-            state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
-            info.synced = state.tokens
-            if info.mode is Mode.SPECULATIVE:
-                merge_state(batch.spec_info, state)
+            written = self.empty_windows(batch, lens, pending) if info.mode is Mode.PLAIN else None
+            info.synced = self._catch_up(batch, lens, pending, info.mode) if written is None else written
         if info.mode is Mode.SPECULATIVE:
             check_nothing_pending(batch.reqs)
             note_lens(batch.reqs, None)
@@ -198,6 +207,13 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         result, synced = plain_step_v2(self, batch, self.sync)
         info.synced += synced
         return _tag(result, info)
+
+    def _catch_up(self, batch: Any, lens: list[int], pending: list[int], mode: Mode) -> int:
+        """Draft extend over everything pending; a speculative step gets the state. Returns its positions."""
+        state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
+        if mode is Mode.SPECULATIVE:
+            merge_state(batch.spec_info, state)
+        return state.tokens
 
 
 _DYNAMIC: dict[type, type] = {EAGLEWorker: DynamicEAGLEWorker, EAGLEWorkerV2: DynamicEAGLEWorkerV2}

@@ -10,7 +10,7 @@ import re
 from engine.dynamic.faults import Fault
 
 V1, V2, SYNC, HOOKS, WORKERS = "plain_step_v1", "plain_step_v2", "draft_sync", "scheduler_hooks", "workers"
-ROWS = "prompt_rows"
+ROWS = "draft_kv_rows"
 UNCHECKED = {"specswitch_check": None}  # without our invariants: does the engine or the output show it?
 STALE = {"speculative_draft_sync": "stale"}
 LARGE = {
@@ -36,6 +36,7 @@ STOCK_RESOLVE = by(
     "        return original(scheduler, result, batch)",
     "    return original(scheduler, result, batch)",
 )
+WRITES_NOTHING = "self.sync.forget([batch.reqs[i] for i in pending]); return 0"
 STRIDE = by(V2, "result.speculative_num_draft_tokens = 1", "result.speculative_num_draft_tokens = 4")
 
 ON_V1 = [
@@ -140,8 +141,8 @@ ON_V2 = [
         "v2",
         by(
             V2,
-            "table[batch.req_pool_indices, batch.seq_lens]",
-            "table[batch.req_pool_indices, batch.seq_lens + 1]",
+            "inputs_of(bonus, table, batch.req_pool_indices, batch.seq_lens)",
+            "inputs_of(bonus, table, batch.req_pool_indices, batch.seq_lens + 1)",
         ),
         "outputs differ",
     ),
@@ -197,7 +198,7 @@ ON_V2 = [
 
 def on_both(path: str) -> list[Fault]:
     """Faults in what the two paths share. Where a draft state was never made, v2 drafts from what lay in memory."""
-    note = "                setattr(req, DRAFT_LEN, n)\n\n    def catch_up"
+    note = "                setattr(req, DRAFT_LEN, n)\n\n    def pending_tokens"
     return [
         Fault(
             "an interval without a verify is not guarded",
@@ -243,7 +244,11 @@ def on_both(path: str) -> list[Fault]:
         Fault(
             "hidden states of the wrong column",
             path,
-            by(SYNC, "self.hidden[slots, column],", "self.hidden[slots, (column + 1) % self.window],"),
+            by(
+                SYNC,
+                "hidden_states=self.hidden[slots, column],",
+                "hidden_states=self.hidden[slots, (column + 1) % self.window],",
+            ),
             "draft rows differ",
         ),
         Fault(
@@ -283,6 +288,12 @@ def on_both(path: str) -> list[Fault]:
             path,
             by(SYNC, "max(start, getattr(req, PROMPT_LEN, 0))", "start"),
             "Mem Leak|pool_adds_up|committed_slots|memory|draft rows differ",
+        ),
+        Fault(
+            "a full window's rows are not written",
+            path,
+            by(WORKERS, "return self.kv_rows.write_pending(batch, lens, pending, self.sync)", WRITES_NOTHING),
+            "draft rows differ",
         ),
         Fault(
             "a retracted request's pending tokens are kept",

@@ -51,32 +51,53 @@ def decoding(path: str, pair: Pair, opts: dict[str, Any], seen: list[Forward]) -
     return engine
 
 
-def hundred_plain_steps(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int, int]:
-    """Forwards, plain steps and speculative steps while eight requests decode off."""
+def hundred_plain_steps(
+    path: str, pair: Pair, opts: dict[str, Any], whole: bool = False
+) -> tuple[Counter, int, int, int]:
+    """Forwards, plain steps, speculative steps and windows emptied while eight requests decode off.
+
+    whole: the draft model is one whose K and V cannot be had alone.
+    """
+    if whole:
+        from specswitch.engine import workers
+
+        workers.why_not = lambda *_: "it is a test"
     seen: list[Forward] = []
     engine = decoding(path, pair, opts, seen)
-    totals = engine.scheduler.specswitch_counters.totals
+    totals, rows = engine.scheduler.specswitch_counters.totals, engine.worker.kv_rows
     plain, speculative = totals.plain_steps, totals.speculative_steps
+    emptied = rows.forwards if rows else 0
     engine.step(STEPS)
-    return Counter(seen), totals.plain_steps - plain, totals.speculative_steps - speculative
+    emptied = rows.forwards - emptied if rows else 0
+    return Counter(seen), totals.plain_steps - plain, totals.speculative_steps - speculative, emptied
 
 
-@pytest.mark.parametrize("sync", ["lazy", "eager", "stale"])
+WINDOWS = range(1, math.ceil(STEPS / WINDOW) + 2)
+
+
+@pytest.mark.parametrize(("sync", "extends"), [("lazy", 0), ("eager", STEPS), ("stale", 0)])
 @pytest.mark.parametrize("path", ["v1", "v2"])
-def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str) -> None:
+def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str, extends: int) -> None:
     """Field case A7: off runs neither drafts nor a verify."""
-    forwards, plain, speculative = runs.in_child(hundred_plain_steps, path, pair, runs.options(4, sync))
+    forwards, plain, speculative, emptied = runs.in_child(
+        hundred_plain_steps, path, pair, runs.options(4, sync)
+    )
     assert (plain, speculative) == (STEPS, 0)
     target = {key: n for key, n in forwards.items() if key[0] == "target"}
     assert target == {("target", "DECODE", BATCH, BATCH, True): STEPS}
     draft = {key: n for key, n in forwards.items() if key[0] == "draft"}
     assert {mode for _, mode, *_ in draft} <= {"EXTEND"}, "no draft decode in a plain step"
-    extends = sum(draft.values())
-    if sync == "lazy":
-        assert 1 <= extends <= math.ceil(STEPS / WINDOW) + 1
-        assert {tokens for _, _, _, tokens, _ in draft} == {BATCH * WINDOW}, "one forward for the whole batch"
-    else:
-        assert extends == {"eager": STEPS, "stale": 0}[sync]
+    assert sum(draft.values()) == extends
+    assert emptied in (WINDOWS if sync == "lazy" else [0]), "one pass for the whole batch's windows"
+
+
+@pytest.mark.parametrize("path", ["v1", "v2"])
+def test_full_windows_of_a_draft_that_needs_its_whole_forward(pair: Pair, path: str) -> None:
+    forwards, plain, _, _ = runs.in_child(hundred_plain_steps, path, pair, runs.options(4, "lazy"), True)
+    assert plain == STEPS
+    draft = {key: n for key, n in forwards.items() if key[0] == "draft"}
+    assert sum(draft.values()) in WINDOWS
+    assert {key[:4] for key in draft} == {("draft", "EXTEND", BATCH, BATCH * WINDOW)}
 
 
 def joined(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int | None]:
@@ -88,7 +109,7 @@ def joined(path: str, pair: Pair, opts: dict[str, Any]) -> tuple[Counter, int | 
         engine.submit(loads.prompt(rng, tokens), {"max_new_tokens": 300, "ignore_eos": True})
     while len(engine.running()) < BATCH + 2:
         engine.step()
-    rows = engine.worker.prompt_rows
+    rows = engine.worker.kv_rows
     return Counter(seen), rows and rows.forwards
 
 

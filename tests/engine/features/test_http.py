@@ -22,14 +22,16 @@ from engine.features.test_control import CONTRACT
 from specswitch.config import Rule, ServerConfig
 from specswitch.serving.launch import Server, launch
 
-THRESHOLD, CONTEXT, PROMPTS = 4, 512, 12
+THRESHOLD, CONTEXT, PROMPTS = 4, 1024, 12
+# Tokens of a stream that must outlast the two seconds after which the engine aborts a request that nobody reads.
+STREAM = 900
 CHANGES_S, PERIOD_S = 10.0, 0.1
 
 
 def reference_load(client: Client) -> None:
     for i in range(PROMPTS):
         client.submit(f"p{i}", prompt(i, 5 + 3 * i), {"max_new_tokens": 30 + i, "ignore_eos": True})
-    client.submit("stream", prompt(50, 9), {"max_new_tokens": 400, "ignore_eos": True})
+    client.submit("stream", prompt(50, 9), {"max_new_tokens": STREAM, "ignore_eos": True})
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +162,7 @@ async def test_dropped_connections_free_the_batch_and_speculation_returns(
     server: Server, plain: Outcome
 ) -> None:
     """Field case A11."""
-    body = body_of(prompt(50, 9), 400)
+    body = body_of(prompt(50, 9), STREAM)
     async with client_of(server) as client:
 
         async def read(leave_after: int | None) -> list[int]:
@@ -191,7 +193,7 @@ async def test_bad_requests_get_an_error_and_harm_nobody(server: Server, plain: 
     async with client_of(server) as client:
 
         async def whole_stream() -> list[int]:
-            async with stream(client, body_of(prompt(50, 9), 400)) as chunks:
+            async with stream(client, body_of(prompt(50, 9), STREAM)) as chunks:
                 return [chunk["output_ids"] async for chunk in chunks][-1]
 
         streams = [asyncio.create_task(whole_stream()) for _ in range(3)]

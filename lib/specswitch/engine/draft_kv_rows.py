@@ -1,10 +1,12 @@
-"""A prompt's rows of the draft KV cache while speculation is off: K and V are written, nothing more is computed.
+"""Rows of the draft KV cache while speculation is off: K and V are written, nothing more is computed.
 
 Drafting may begin right after a stock prefill, so that runs the whole draft model over the prompt: attention, MLP,
 logits. While off nobody drafts next. What must be there is the draft KV, since the prefix cache gives it to others,
 and in a model with one attention layer K and V of a position need that position's inputs alone. So the draft model
 is run up to its attention, which writes both and ends the forward. The last position's hidden states stay in the
 ring: catching up computes the rest from there when speculation resumes.
+
+The same empties windows that plain steps have filled.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_sync import DraftSync, put
+from specswitch.engine.draft_state import put
+from specswitch.engine.draft_sync import DraftSync
 
 
 class _RowsWrittenError(Exception):
@@ -46,7 +49,7 @@ class _WriteRows:
 
 
 def why_not(draft_runner: Any, server_args: Any) -> str | None:
-    """Why this draft model needs its whole forward for each prompt; None if K and V can be had alone."""
+    """Why this draft model needs its whole forward for its K and V; None if they can be had alone."""
     layers = sum(isinstance(module, RadixAttention) for module in draft_runner.model.modules())
     if layers != 1:
         return (
@@ -59,8 +62,8 @@ def why_not(draft_runner: Any, server_args: Any) -> str | None:
     return None
 
 
-class PromptRows:
-    """Writes prompts' rows of the draft KV cache.
+class DraftKvRows:
+    """Writes rows of the draft KV cache, of prompts and of full windows.
 
     Args:
         draft_runner: model runner of the draft model, one for which `why_not` is None.
@@ -113,30 +116,66 @@ class PromptRows:
         # The draft reads at each position the token that follows it.
         input_ids = torch.roll(batch.input_ids, -1)
         input_ids[of_end] = next_tokens.to(input_ids.dtype)
-        forward_batch = ForwardBatch(
-            forward_mode=ForwardMode.EXTEND,
+        self._forward(
+            batch,
             batch_size=len(counts),
             input_ids=input_ids,
+            hidden=hidden,
+            positions=of_token,
             req_pool_indices=batch.req_pool_indices,
             seq_lens=batch.seq_lens,
-            out_cache_loc=batch.out_cache_loc,
-            seq_lens_sum=batch.seq_lens_sum,
             seq_lens_cpu=batch.seq_lens_cpu,
-            positions=of_token,
-            extend_num_tokens=tokens,
+            out_cache_loc=batch.out_cache_loc,
             extend_prefix_lens_cpu=starts,
             extend_seq_lens_cpu=counts,
+        )
+        sync.owe_last_position(
+            batch.reqs, last.tolist(), batch.req_pool_indices, of_last, hidden[of_end], next_tokens
+        )
+
+    def write_pending(self, batch: Any, lens: list[int], rows: list[int], sync: DraftSync) -> int:
+        """Write the draft KV of every pending token of `rows`; nothing of theirs is pending any more.
+
+        No draft state comes of it, so the next step must be a plain one, whose token will be pending.
+
+        Args:
+            batch: a decode batch of either kind; read only. lens: its lengths (host).
+
+        Returns:
+            How many positions were written.
+        """
+        pending = sync.pending_tokens(batch, lens, rows)
+        self._forward(
+            batch,
+            batch_size=len(rows),
+            input_ids=pending.input_ids,
+            hidden=pending.hidden_states,
+            positions=pending.positions,
+            req_pool_indices=pending.req_pool_indices,
+            seq_lens=pending.seq_lens,
+            seq_lens_cpu=pending.seq_lens_cpu,
+            out_cache_loc=pending.out_cache_loc,
+            extend_prefix_lens_cpu=pending.starts,
+            extend_seq_lens_cpu=pending.counts,
+        )
+        sync.forget([batch.reqs[i] for i in rows])
+        return len(pending.positions)
+
+    def _forward(self, batch: Any, *, hidden: torch.Tensor, **fields: Any) -> None:
+        """The draft model up to its attention; `fields` of the `ForwardBatch`, all rows one behind the other."""
+        forward_batch = ForwardBatch(
+            forward_mode=ForwardMode.EXTEND,
+            seq_lens_sum=int(fields["seq_lens_cpu"].sum()),
+            extend_num_tokens=len(fields["positions"]),
             req_to_token_pool=self.draft_runner.req_to_token_pool,
             token_to_kv_pool=self.draft_runner.token_to_kv_pool,
             attn_backend=self._backend,
             spec_algorithm=batch.spec_algorithm,
             spec_info=EagleDraftInput(hidden_states=hidden, num_tokens_per_req=1, num_tokens_for_logprob_per_req=1),
             capture_hidden_mode=CaptureHiddenMode.LAST,
+            **fields,
         )  # fmt: skip
         with self.context(), contextlib.suppress(_RowsWrittenError):
-            self.draft_runner.model.forward(input_ids, of_token, forward_batch)
+            self.draft_runner.model.forward(fields["input_ids"], fields["positions"], forward_batch)
             raise RuntimeError(f"{type(self.draft_runner.model).__name__} ran without its attention layer")
         self.forwards += 1
-        sync.owe_last_position(
-            batch.reqs, last.tolist(), batch.req_pool_indices, of_last, hidden[of_end], next_tokens
-        )

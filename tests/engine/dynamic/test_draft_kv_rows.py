@@ -19,7 +19,7 @@ def reasons(pair: Pair) -> dict[str, str | None]:
     import torch
     from sglang.srt.layers.radix_attention import RadixAttention
 
-    from specswitch.engine.prompt_rows import why_not
+    from specswitch.engine.draft_kv_rows import why_not
 
     engine = Engine("v2", *pair, **runs.options(0, "lazy"))
     runner, args = engine.worker.draft_worker.draft_runner, engine.scheduler.server_args
@@ -53,7 +53,7 @@ def taken(pair: Pair) -> dict[str, bool]:
     from specswitch.engine import workers
 
     engine = Engine("v2", *pair, **runs.options(0, "lazy"))
-    rows, seen = engine.worker.prompt_rows, []
+    rows, seen = engine.worker.kv_rows, []
     stock = workers.EAGLEWorkerV2.forward_batch_generation
 
     def watch(worker: Any, batch: Any) -> Any:
@@ -90,7 +90,7 @@ def served_whole(path: str, pair: Pair) -> tuple[dict[str, list[int]], bool, str
     loads.run_crossing(engine, *loads.crossing())
     report = liveness.report(engine.scheduler)
     outputs = {rid: out.output_ids for rid, out in engine.run().items()}
-    return outputs, report["prompt_rows_only"], report["worker_class"]
+    return outputs, report["kv_rows_only"], report["worker_class"]
 
 
 @pytest.mark.parametrize("path", ["v1", "v2"])
