@@ -25,6 +25,9 @@ from sglang.srt.speculative.eagle_info import EagleDraftInput
 from specswitch.engine.draft_state import put
 from specswitch.engine.draft_sync import DraftSync
 
+# Positions of one forward over full windows: as many as fill a GPU, so that a large batch needs little memory at once.
+MOST_TOKENS = 8192
+
 
 class _RowsWrittenError(Exception):
     """Ends a draft forward whose K and V are in the pool."""
@@ -46,6 +49,19 @@ class _WriteRows:
             pool = forward_batch.token_to_kv_pool
             pool.set_kv_buffer(layer, forward_batch.out_cache_loc, k, v, layer.k_scale, layer.v_scale)
         raise _RowsWrittenError
+
+
+def _by_tokens(rows: list[int], counts: list[int]) -> list[list[int]]:
+    """`rows` in groups of at most MOST_TOKENS tokens, or of one row."""
+    groups: list[list[int]] = [[]]
+    tokens = 0
+    for row, count in zip(rows, counts, strict=True):
+        if groups[-1] and tokens + count > MOST_TOKENS:
+            groups.append([])
+            tokens = 0
+        groups[-1].append(row)
+        tokens += count
+    return groups
 
 
 def why_not(draft_runner: Any, server_args: Any) -> str | None:
@@ -144,22 +160,26 @@ class DraftKvRows:
         Returns:
             How many positions were written.
         """
-        pending = sync.pending_tokens(batch, lens, rows)
-        self._forward(
-            batch,
-            batch_size=len(rows),
-            input_ids=pending.input_ids,
-            hidden=pending.hidden_states,
-            positions=pending.positions,
-            req_pool_indices=pending.req_pool_indices,
-            seq_lens=pending.seq_lens,
-            seq_lens_cpu=pending.seq_lens_cpu,
-            out_cache_loc=pending.out_cache_loc,
-            extend_prefix_lens_cpu=pending.starts,
-            extend_seq_lens_cpu=pending.counts,
-        )
+        written = 0
+        starts = sync.starts(batch.reqs, lens, rows)
+        for some in _by_tokens(rows, [lens[i] - n for i, n in zip(rows, starts, strict=True)]):
+            pending = sync.pending_tokens(batch, lens, some)
+            self._forward(
+                batch,
+                batch_size=len(some),
+                input_ids=pending.input_ids,
+                hidden=pending.hidden_states,
+                positions=pending.positions,
+                req_pool_indices=pending.req_pool_indices,
+                seq_lens=pending.seq_lens,
+                seq_lens_cpu=pending.seq_lens_cpu,
+                out_cache_loc=pending.out_cache_loc,
+                extend_prefix_lens_cpu=pending.starts,
+                extend_seq_lens_cpu=pending.counts,
+            )
+            written += len(pending.positions)
         sync.forget([batch.reqs[i] for i in rows])
-        return len(pending.positions)
+        return written
 
     def _forward(self, batch: Any, *, hidden: torch.Tensor, **fields: Any) -> None:
         """The draft model up to its attention; `fields` of the `ForwardBatch`, all rows one behind the other."""

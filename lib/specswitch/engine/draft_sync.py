@@ -168,9 +168,13 @@ class DraftSync:
             if draft_len(req) is None:
                 setattr(req, DRAFT_LEN, n)
 
+    def starts(self, reqs: list[Any], lens: list[int], rows: list[int]) -> list[int]:
+        """Where catching up begins in each of `rows`; its length where nothing is pending."""
+        return [n if (n := draft_len(reqs[i])) is not None else lens[i] for i in rows]
+
     def pending_tokens(self, batch: Any, lens: list[int], rows: list[int]) -> PendingTokens:
         """What the ring holds for `rows` of a decode batch of either kind, whose lengths are `lens`."""
-        starts = [n if (n := draft_len(batch.reqs[i])) is not None else lens[i] for i in rows]
+        starts = self.starts(batch.reqs, lens, rows)
         counts = [lens[i] - s for i, s in zip(rows, starts, strict=True)]
         device = self.req_to_token.device
         positions = torch.cat([torch.arange(s, s + n) for s, n in zip(starts, counts, strict=True)])

@@ -198,7 +198,7 @@ ON_V2 = [
 
 def on_both(path: str) -> list[Fault]:
     """Faults in what the two paths share. Where a draft state was never made, v2 drafts from what lay in memory."""
-    note = "                setattr(req, DRAFT_LEN, n)\n\n    def pending_tokens"
+    note = "                setattr(req, DRAFT_LEN, n)\n\n    def starts"
     return [
         Fault(
             "an interval without a verify is not guarded",

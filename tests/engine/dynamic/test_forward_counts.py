@@ -52,16 +52,18 @@ def decoding(path: str, pair: Pair, opts: dict[str, Any], seen: list[Forward]) -
 
 
 def hundred_plain_steps(
-    path: str, pair: Pair, opts: dict[str, Any], whole: bool = False
+    path: str, pair: Pair, opts: dict[str, Any], whole: bool = False, most_tokens: int | None = None
 ) -> tuple[Counter, int, int, int]:
     """Forwards, plain steps, speculative steps and windows emptied while eight requests decode off.
 
-    whole: the draft model is one whose K and V cannot be had alone.
+    whole: the draft model is one whose K and V cannot be had alone. most_tokens: of one pass over windows.
     """
-    if whole:
-        from specswitch.engine import workers
+    from specswitch.engine import draft_kv_rows, workers
 
+    if whole:
         workers.why_not = lambda *_: "it is a test"
+    if most_tokens is not None:
+        draft_kv_rows.MOST_TOKENS = most_tokens
     seen: list[Forward] = []
     engine = decoding(path, pair, opts, seen)
     totals, rows = engine.scheduler.specswitch_counters.totals, engine.worker.kv_rows
@@ -89,6 +91,15 @@ def test_forwards_of_a_hundred_plain_steps(pair: Pair, path: str, sync: str, ext
     assert {mode for _, mode, *_ in draft} <= {"EXTEND"}, "no draft decode in a plain step"
     assert sum(draft.values()) == extends
     assert emptied in (WINDOWS if sync == "lazy" else [0]), "one pass for the whole batch's windows"
+
+
+def test_a_large_batchs_windows_are_emptied_in_parts(pair: Pair) -> None:
+    options = runs.options(4, "lazy")
+    whole, parts = (
+        runs.in_child(hundred_plain_steps, "v2", pair, options, False, most_tokens)[3]
+        for most_tokens in (None, 3 * WINDOW)
+    )
+    assert parts == whole * math.ceil(BATCH / 3)
 
 
 @pytest.mark.parametrize("path", ["v1", "v2"])
