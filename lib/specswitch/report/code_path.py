@@ -49,11 +49,11 @@ def common_flags() -> str:
         rows.append(
             [
                 Cell(combination.what),
-                Cell(" ".join(combination.flags) or "none"),
+                Cell(" ".join(combination.flags) or "none", kind="wrap"),
                 Cell(_words(combination.spec_v2, "unset")),
                 Cell(decision.path),
                 Cell(f"{decision.worker_class}{', refused' if decision.refused else ''}"),
-                Cell("; ".join(decision.refused) or _deciding(decision)),
+                Cell("; ".join(decision.refused) or _deciding(decision), kind="wrap"),
             ]
         )
     return table(columns, rows, "common-flags")
