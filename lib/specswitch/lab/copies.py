@@ -39,7 +39,8 @@ def find(name: str, *folders: Path) -> str:
     """
     there = sorted({path.stem for folder in folders for path in folder.glob("*.ipynb")})
     wanted = Path(name).name.removesuffix(".ipynb")
-    found = [stem for stem in there if stem == wanted] or [stem for stem in there if wanted and wanted in stem]
+    exact = [stem for stem in there if stem == wanted]
+    found = exact or [stem for stem in there if wanted and wanted in stem]
     if len(found) != 1:
         known = ", ".join(found or there)
         raise NoSuchNotebookError(f"notebook {name!r}: {'which of' if found else 'there are'} {known}")

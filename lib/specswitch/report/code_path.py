@@ -43,7 +43,7 @@ def way(seen: Foretold) -> list[str]:
 
 def common_flags() -> str:
     """Combinations of flags that people use, and the path that each takes, as HTML."""
-    columns = [Column(c) for c in ("What", "Flags", "SGLANG_ENABLE_SPEC_V2", "Path", "Worker", "Why")]
+    columns = [Column(c) for c in ("What", "Flags", "Variable", "Path", "Worker", "Why")]
     rows = []
     for combination, decision in common():
         rows.append(

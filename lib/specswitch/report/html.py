@@ -28,7 +28,7 @@ class Column:
 
 MISSING = Cell("–", kind="none")
 # For JupyterLab, which has none of the page's style sheet: its columns of words shrink to the longest word there.
-_STYLES = {"wrap": "min-width: 16rem; text-align: left"}
+_STYLES = {"wrap": "min-width: 19em; text-align: left"}
 
 
 _ARM = re.compile(r"\b(?:none-sync|none|(?:always|off|dynamic)-v\d(?:-\w+)*)\b")

@@ -130,7 +130,7 @@ def arms(points: pd.DataFrame) -> str:
                 Cell(f"{len(done)} of {len(of_arm)}", kind="" if len(done) == len(of_arm) else "bad"),
             ]
         )
-    reported = [Column(name, "as the server reported it") for name in ("Sync rule", "Worker class")]
+    reported = [Column(name, "as reported") for name in ("Sync rule", "Worker class")]
     columns = [Column("Arm"), Column("What it is"), *reported, Column("Points", "finished")]
     return table(columns, rows, "arms")
 
