@@ -72,7 +72,7 @@ def test_the_wanted_slots_put_the_axis_on_the_clock_of_the_load():
     assert timeline(steps(100), bins=10).data[0].x[0] < 1
 
 
-def test_the_lines_break_where_a_slice_has_no_step_and_the_words_say_why_it_is_white():
+def test_the_lines_break_where_a_slice_has_no_step_and_the_words_say_why():
     paused = steps(100)
     paused = paused[(paused.index < 40) | (paused.index >= 60)]
     figure = timeline(paused, bins=10)

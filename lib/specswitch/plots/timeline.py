@@ -21,7 +21,7 @@ WORDS = Words(
     "Running batch and mode over time",
     "Above, the running batch, coloured by how its steps were made; a slice of time with both kinds of step "
     "shows both colours in proportion. Below, the output tokens per second of the same slices, and the tokens "
-    "per request and verify step where there were verify steps. White, with the lines broken: no decode step ended in "
+    "per request and verify step where there were verify steps. Blank, with the lines broken: no decode step ended in "
     "that slice (prefills, a long step, or no request).",
 )
 MODES = (("speculative", theme.SPECULATIVE), ("plain", theme.PLAIN))
