@@ -78,6 +78,7 @@ def test_fresh_sets_the_own_copy_aside(started: list[list[str]], tmp_path: Path)
     ("words", "named"),
     [
         (["nope"], "notebook 'nope': there are 00-code-path"),
+        (["05-foo"], "notebook '05-foo': there are 00-code-path, 01-sweep, "),
         (["--fresh"], "--fresh: say which notebook"),
         (["--fresh", "nope"], "notebook 'nope': there are"),
         (["--no-browser"], "--no-browser"),
@@ -89,6 +90,21 @@ def test_bad_input_opens_nothing(
     answer = run("--folder", str(tmp_path / "mine"), *words)
     assert (answer.exit_code, started) == (2, [])
     assert named in answer.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_notebook_of_ones_own_among_the_copies_is_opened(started: list[list[str]], tmp_path: Path) -> None:
+    (tmp_path / "own.ipynb").write_text("{}", encoding="utf-8")
+    run("own", "--folder", str(tmp_path))
+    assert started[0][-1] == str(tmp_path / "own.ipynb")
+
+
+def test_fresh_opens_the_fresh_copy_by_a_part_of_its_name_too(
+    started: list[list[str]], tmp_path: Path
+) -> None:
+    run("live", "--folder", str(tmp_path))
+    run("--fresh", "live", "--folder", str(tmp_path))
+    assert [command[-1] for command in started] == [str(tmp_path / "04-live.ipynb")] * 2
 
 
 def test_a_folder_that_cannot_be_made_is_named_with_the_cure(

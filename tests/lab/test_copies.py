@@ -129,7 +129,7 @@ def test_set_aside_twice_loses_nothing(places: tuple[Path, Path]) -> None:
     "name", ["04-live", "04-live.ipynb", "notebooks/04-live.ipynb", "live", "04"], ids=str
 )
 def test_a_notebook_is_found_by_its_name_or_a_part_of_it(name: str) -> None:
-    assert copies.find(project_root() / "notebooks", name).name == "04-live.ipynb"
+    assert copies.find(name, project_root() / "notebooks") == "04-live.ipynb"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_notebook_is_found_by_its_name_or_a_part_of_it(name: str) -> None:
 )
 def test_another_name_is_refused_with_the_known_ones(name: str, words: str) -> None:
     with pytest.raises(copies.NoSuchNotebookError, match=words):
-        copies.find(project_root() / "notebooks", name)
+        copies.find(name, project_root() / "notebooks")
 
 
 def test_the_copies_of_the_real_notebooks_are_notebooks_to_run(tmp_path: Path) -> None:

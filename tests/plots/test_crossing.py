@@ -11,7 +11,7 @@ import pytest
 from specswitch.metrics.intervals import paired_ratio
 from specswitch.plots import theme
 from specswitch.plots.crossing import CROSSING_FIGURES, drawable
-from specswitch.plots.figure import footnotes
+from specswitch.plots.figure import HOLLOW, footnotes
 from specswitch.results.crossing import CHANGE_COLUMNS, RATE_COLUMNS, RECOVERY_COLUMNS, STEP_COLUMNS, Crossing
 
 ARM = "dynamic-v2-t4"
@@ -87,10 +87,18 @@ def test_recovery_without_always_is_absent():
     assert CROSSING_FIGURES["recovery"](replace(seen, recovery=alone)) is None
 
 
-def test_one_repeat_has_hollow_markers_and_says_so():
-    figure = CROSSING_FIGURES["recovery"](made_up(repeats=1))
-    assert set(figure.data[0].marker.color) == {theme.PAPER}
-    assert footnotes(figure) == [f"Hollow markers rest on one repeat and have no interval: {ARM}."]
+@pytest.mark.parametrize("name", ["rates", "recovery", "switch-cost"])
+def test_one_repeat_has_hollow_markers_and_says_so(name):
+    figure = CROSSING_FIGURES[name](made_up(repeats=1))
+    assert set(trace(figure, ARM).marker.color) == {theme.PAPER}
+    assert footnotes(figure) == [HOLLOW]
+
+
+@pytest.mark.parametrize("name", ["rates", "recovery", "switch-cost"])
+def test_several_repeats_have_filled_markers_and_no_word_on_hollow_ones(name):
+    figure = CROSSING_FIGURES[name](made_up())
+    assert set(trace(figure, ARM).marker.color) == {theme.arm_style(ARM).colour}
+    assert footnotes(figure) == []
 
 
 def test_switch_cost_has_a_panel_per_direction_with_step_0_in_it():

@@ -9,7 +9,7 @@ import pytest
 from plots.tables import CONCURRENCIES, DYNAMIC, STATIC, limited, made_up_table
 from specswitch.metrics.intervals import mean_interval, paired_ratio
 from specswitch.plots.catalogue import FIGURES, drawable
-from specswitch.plots.figure import footnotes, number
+from specswitch.plots.figure import HOLLOW, footnotes, number
 
 BUNDLED = {"bar", "scatter", "heatmap"}
 
@@ -54,12 +54,12 @@ def test_ratio_without_none_sync_says_that_v1_has_an_unfair_partner():
     assert any("no none-sync arm" in note for note in footnotes(figure))
 
 
-def test_one_repeat_is_drawn_hollow_and_named():
+def test_one_repeat_is_drawn_hollow_and_explained_in_one_short_sentence():
     figure = FIGURES["throughput"](made_up_table(STATIC, repeats=1))
     line = trace(figure, "none")
     assert set(line.marker.color) == {"#ffffff"}
     assert set(line.error_y.array) == {None}
-    assert any("one repeat" in note and "always-v2 at C = 1, 2" in note for note in footnotes(figure))
+    assert footnotes(figure) == [HOLLOW]
     assert "no interval" in line.customdata[0]
 
 

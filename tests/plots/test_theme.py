@@ -12,6 +12,16 @@ from specswitch.plots import theme
 from specswitch.plots.catalogue import FIGURES
 
 MAIN_ARMS = ("none", "always-v1", "always-v2", "off-v2", "dynamic-v1-t8", "dynamic-v2-t8")
+# Every colour that an arm of a kind can have.
+THRESHOLDS = (1, 2, 4, 8, 16, 32, 64)
+KINDS = {
+    **{label: {theme.arm_style(label).colour} for label in ("none", "none-sync", "always-v1", "always-v2")},
+    **{f"off-{path}": {theme.arm_style(f"off-{path}-lazy").colour} for path in ("v1", "v2")},
+    **{
+        f"dynamic-{p}": {theme.arm_style(f"dynamic-{p}-t{t}").colour for t in THRESHOLDS}
+        for p in ("v1", "v2")
+    },
+}
 # Machado et al. 2009, severity 1.0, on linear RGB.
 BLINDNESS = {
     "none": np.eye(3),
@@ -42,11 +52,32 @@ def contrast(a, b):
     return (high + 0.05) / (low + 0.05)
 
 
-def lab(rgb):
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
-    t = np.clip(xyz, 0, None) / [0.9505, 1.0, 1.089]
-    f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+TO_OKLAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def distance(a, b, blindness="none"):
+    """Between two colours in OKLab (Ottosson 2020), as seen; about 0.02 is just noticeable side by side."""
+    seen = [TO_OKLAB @ np.cbrt(np.clip(TO_CONES @ BLINDNESS[blindness] @ linear(c), 0, None)) for c in (a, b)]
+    return float(np.linalg.norm(seen[0] - seen[1]))
+
+
+def nearest(styles, dark, blindness):
+    """The smallest distance between the colours of two of these styles."""
+    colours = [theme.DARK[s.colour] if dark else s.colour for s in styles]
+    return min(distance(a, b, blindness) for a, b in itertools.combinations(colours, 2))
 
 
 def test_an_arm_looks_the_same_whatever_else_is_in_the_run():
@@ -58,15 +89,21 @@ def test_an_arm_looks_the_same_whatever_else_is_in_the_run():
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("blindness", BLINDNESS)
+def test_any_two_arms_of_different_kinds_can_be_told_apart(dark, blindness):
+    apart = {}
+    for a, b in itertools.combinations(KINDS, 2):
+        for one, other in itertools.product(KINDS[a], KINDS[b]):
+            colours = [theme.DARK[c] if dark else c for c in (one, other)]
+            apart[a, b, *colours] = distance(*colours, blindness)
+    assert min(apart.values()) > 0.06, min(apart, key=apart.get)
+    from_none = {pair: d for pair, d in apart.items() if "none" in pair}
+    assert min(from_none.values()) > 0.12, min(from_none, key=from_none.get)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("blindness", BLINDNESS)
 def test_the_main_arms_can_be_told_apart(dark, blindness):
-    colours = [theme.arm_style(arm).colour for arm in MAIN_ARMS]
-    colours = [theme.DARK[c] for c in colours] if dark else colours
-    seen = [lab(np.array(BLINDNESS[blindness]) @ linear(c)) for c in colours]
-    distances = {
-        (a, b): float(np.linalg.norm(seen[i] - seen[j]))
-        for (i, a), (j, b) in itertools.combinations(enumerate(MAIN_ARMS), 2)
-    }
-    assert min(distances.values()) > 12, min(distances, key=distances.get)
+    assert nearest(map(theme.arm_style, MAIN_ARMS), dark, blindness) > 0.07
 
 
 def test_lines_stand_out_from_both_grounds():
@@ -118,10 +155,7 @@ FAMILIES = [
 def test_arms_that_are_compared_differ_in_symbol_and_in_colour_for_everybody(labels):
     styles = [theme.arm_style(label) for label in ("none", "always-v1", "always-v2", *labels)]
     assert len({s.symbol for s in styles}) == len(styles)
-    for dark, blindness in itertools.product((False, True), BLINDNESS.values()):
-        colours = [theme.DARK[s.colour] if dark else s.colour for s in styles]
-        seen = [lab(np.array(blindness) @ linear(c)) for c in colours]
-        assert min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(seen, 2)) > 12
+    assert min(nearest(styles, dark, b) for dark, b in itertools.product((False, True), BLINDNESS)) > 0.07
 
 
 @pytest.mark.parametrize("threshold", [4, 16])

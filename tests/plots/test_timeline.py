@@ -70,3 +70,25 @@ def test_the_wanted_slots_put_the_axis_on_the_clock_of_the_load():
     assert (wanted.x, wanted.y) == ((0.0, 6.0), (4, 0))
     assert figure.data[0].x[0] > 5  # the first step was 5 s after the start
     assert timeline(steps(100), bins=10).data[0].x[0] < 1
+
+
+def test_the_lines_break_where_a_slice_has_no_step_and_the_words_say_why():
+    paused = steps(100)
+    paused = paused[(paused.index < 40) | (paused.index >= 60)]
+    figure = timeline(paused, bins=10)
+    rate, accepted = figure.data[2:4]
+    assert (rate.name, accepted.name) == ("output tokens/s", "accept length")
+    for line in (rate, accepted):
+        assert [y is None for y in line.y] == [False] * 4 + [True] * 2 + [False] * 4
+        assert len(line.x) == 10
+        assert line.connectgaps is False
+    assert rate.customdata[4:6] == (None, None)
+    assert "no decode step ended" in figure.layout.meta["reading"]
+
+
+def test_a_slice_between_two_gaps_is_seen():
+    alone = steps(100)
+    alone = alone[(alone.index < 20) | (alone.index >= 80) | ((alone.index >= 50) & (alone.index < 55))]
+    rate = timeline(alone, bins=10).data[2]
+    assert [y is None for y in rate.y] == [False] * 2 + [True] * 3 + [False] + [True] * 2 + [False] * 2
+    assert "markers" in rate.mode

@@ -48,6 +48,11 @@ def test_the_common_flags_are_one_row_each_and_say_what_decided() -> None:
     assert by_what["no draft shape, a Llama"]["Worker"] == "EAGLEWorkerV2, refused"
 
 
+def test_the_flags_have_room_in_jupyterlab_which_has_no_style_sheet_of_ours() -> None:
+    (row,) = [r for r in words.common_flags().split("<tr>") if "a tree of drafts" in r]
+    assert re.search(r'<td class="wrap" style="min-width: 19em[^>]*>--speculative-algorithm', row)
+
+
 def test_the_proof_shows_differences_and_ranks_apart() -> None:
     found = [
         Compared("path", "v2", ("v2", "v2"), True),

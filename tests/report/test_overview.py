@@ -1,5 +1,7 @@
 """The words at the top: arms explained, capped arms told, the state of the run counted."""
 
+import re
+
 import pytest
 
 from plots.tables import STATIC, made_up_table
@@ -50,6 +52,14 @@ def test_a_capped_arm_is_told_at_the_top():
 )
 def test_arms_are_told_in_words(row, words):
     assert words in overview.arm_in_words(row)
+
+
+def test_the_arms_table_has_the_sync_rule_that_was_reported_and_a_dash_where_there_is_none():
+    points = made_up_table(("none", "dynamic-v2-t8"))
+    points["sync"] = points["arm"].map({"dynamic": "lazy"})
+    _, none, dynamic = overview.arms(points).split("<tr>")[1:]
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", dynamic)[1] == "lazy"
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", none)[1] == "–"
 
 
 def test_without_an_envelope_the_summary_tells_dynamic_arms_by_their_baseline_and_against_each_other():

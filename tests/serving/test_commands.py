@@ -165,6 +165,10 @@ def test_state_of_nothing_is_exit_code_1() -> None:
     assert "127.0.0.1:1" in answer.output
 
 
+def test_the_help_of_state_says_that_the_first_requests_are_the_servers_own() -> None:
+    assert "warm-up" in CliRunner().invoke(main, ["state", "--help"]).output
+
+
 @pytest.mark.parametrize("verb", ["doctor", "serve", "state", "set"])
 def test_every_verb_has_help(verb: str) -> None:
     answer = CliRunner().invoke(main, [verb, "--help"])

@@ -53,13 +53,15 @@ def _prepared(originals: Path, mine: Path, notebook: str | None, fresh: bool) ->
     from specswitch.results.layout import ResultsError
 
     try:
-        if fresh and notebook is not None:
-            copy = mine / copies.find(originals, notebook).name
-            if copy.exists():
-                click.echo(f"your copy is now {copies.set_aside(copy)}", err=True)
+        opened = None
+        if notebook is not None:  # found before anything is written
+            folders = (originals,) if fresh else (originals, mine)
+            opened = mine / copies.find(notebook, *folders)
+        if fresh and opened is not None and opened.exists():
+            click.echo(f"your copy is now {copies.set_aside(opened)}", err=True)
         for note in copies.bring(originals, mine):
             click.echo(note, err=True)
-        return None if notebook is None else copies.find(mine, notebook)
+        return opened
     except ResultsError as problem:
         _end(2, f"{problem}, with --folder DIR")
     except copies.NoSuchNotebookError as problem:

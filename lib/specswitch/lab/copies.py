@@ -32,18 +32,19 @@ def bring(originals: Path, folder: Path) -> list[str]:
     return [note for original in sorted(originals.glob("*.ipynb")) if (note := _bring(original, folder))]
 
 
-def find(folder: Path, name: str) -> Path:
-    """The notebook in `folder` with this name, `04-live.ipynb`, or with a part of it that no other has: `live`.
+def find(name: str, *folders: Path) -> str:
+    """The file name of the notebook in `folders` with this name, or with a part of it that no other has.
 
-    A path counts by its last part. Raises NoSuchNotebookError.
+    `04-live.ipynb` for `04-live`, `live` and any path that ends with it. Raises NoSuchNotebookError.
     """
-    there = sorted(folder.glob("*.ipynb"))
+    there = sorted({path.stem for folder in folders for path in folder.glob("*.ipynb")})
     wanted = Path(name).name.removesuffix(".ipynb")
-    found = [p for p in there if p.stem == wanted] or [p for p in there if wanted and wanted in p.stem]
+    exact = [stem for stem in there if stem == wanted]
+    found = exact or [stem for stem in there if wanted and wanted in stem]
     if len(found) != 1:
-        known = ", ".join(p.stem for p in found or there)
+        known = ", ".join(found or there)
         raise NoSuchNotebookError(f"notebook {name!r}: {'which of' if found else 'there are'} {known}")
-    return found[0]
+    return f"{found[0]}.ipynb"
 
 
 def set_aside(copy: Path) -> Path:

@@ -12,7 +12,17 @@ from specswitch.metrics.intervals import Interval, mean_interval
 from specswitch.metrics.recovery import BACK
 from specswitch.plots import theme
 from specswitch.plots.axes import linear_axis
-from specswitch.plots.figure import TIMES, Words, frame, interval_text, line, short
+from specswitch.plots.figure import (
+    HOLLOW,
+    TIMES,
+    Words,
+    frame,
+    hollow_notes,
+    interval_text,
+    line,
+    marker,
+    short,
+)
 from specswitch.plots.grid import Series, labels_of, positive_ratio
 from specswitch.plots.timeline import timeline as draw_timeline
 from specswitch.results.crossing import Crossing
@@ -74,16 +84,19 @@ def rates(seen: Crossing) -> go.Figure | None:
         )
         figure.add_trace(wanted, row=1, col=1)
         figure.update_yaxes(title_text="slots", rangemode="tozero", row=1)
+    hollow = False
     for label in labels_of(seen.rates):
         by_slice = _by_position(seen.rates[seen.rates["label"] == label], "t_s", "tok_s")
         style = theme.arm_style(label)
+        singles = [p.low is None for p in by_slice.values()]
+        hollow = hollow or any(singles)
         means = go.Scatter(
             x=[short(t) for t in by_slice],
             y=[short(p.mean) for p in by_slice.values()],
             name=label,
             mode="lines+markers",
             line={"color": style.colour, "width": 2, "dash": style.dash},
-            marker={"color": style.colour, "symbol": style.symbol, "size": 8, "maxdisplayed": 12},
+            marker={**marker(style, singles), "maxdisplayed": 12},
             customdata=[interval_text(p, 3, " tok/s") for p in by_slice.values()],
             hovertemplate=f"{label}: %{{customdata}}<extra></extra>",
         )
@@ -91,7 +104,7 @@ def rates(seen: Crossing) -> go.Figure | None:
     figure.update_yaxes(title_text="output (tokens/s)", rangemode="tozero", row=rows)
     figure.update_xaxes(title_text="time since the load began (s)", row=rows)
     figure.update_xaxes(unifiedhovertitle={"text": "t = %{x:.2f} s"})
-    return frame(figure, RATES, 480 if seen.target else 380)
+    return frame(figure, RATES, 480 if seen.target else 380, [HOLLOW] if hollow else [])
 
 
 def recovery(seen: Crossing) -> go.Figure | None:
@@ -106,7 +119,7 @@ def recovery(seen: Crossing) -> go.Figure | None:
         title_text="verify steps since the resume", unifiedhovertitle={"text": "verify step %{x:.0f}"}
     )
     figure.update_yaxes(linear_axis(drawn, "accept length ÷ always-on", include=[BACK, 1.0]))
-    return frame(figure, RECOVERY, 420, _single_notes(drawn))
+    return frame(figure, RECOVERY, 420, hollow_notes(drawn))
 
 
 def switch_cost(seen: Crossing) -> go.Figure | None:
@@ -125,7 +138,7 @@ def switch_cost(seen: Crossing) -> go.Figure | None:
     figure.add_vline(x=-0.5, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(title_text="steps since the change", unifiedhovertitle={"text": "step %{x:.0f}"})
     figure.update_yaxes(linear_axis(drawn, "step time ÷ usual step time", include=[0.5, 1.5]), col=1)
-    return frame(figure, SWITCH_COST, 400, _single_notes(drawn), margin={"t": 76})
+    return frame(figure, SWITCH_COST, 400, hollow_notes(drawn), margin={"t": 76})
 
 
 CROSSING_FIGURES: dict[str, Callable[[Crossing], go.Figure | None]] = {
@@ -200,9 +213,3 @@ def _by_position(rows: pd.DataFrame, position: str, value: str) -> dict[float, I
         if interval is not None:
             found[float(str(at))] = interval
     return found
-
-
-def _single_notes(drawn: Sequence[Series]) -> list[str]:
-    """A footnote that names the arms with marks that rest on one repeat."""
-    names = list(dict.fromkeys(s.name for s in drawn if s.singles))
-    return [f"Hollow markers rest on one repeat and have no interval: {', '.join(names)}."] if names else []

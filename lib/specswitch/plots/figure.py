@@ -44,12 +44,7 @@ def line(series: Series, hover: Hover, **extra: Any) -> go.Scatter:
         mode="lines+markers",
         connectgaps=False,
         line={"color": style.colour, "width": 2, "dash": style.dash},
-        marker={
-            "color": [theme.PAPER if c in series.singles else style.colour for c in series.x],
-            "line": {"color": style.colour, "width": 1.75},
-            "symbol": style.symbol,
-            "size": 8,
-        },
+        marker=marker(style, [c in series.singles for c in series.x]),
         error_y={
             "type": "data",
             "symmetric": False,
@@ -63,6 +58,16 @@ def line(series: Series, hover: Hover, **extra: Any) -> go.Scatter:
         hovertemplate=f"{series.name}: %{{customdata}}<extra></extra>",
         **extra,
     )
+
+
+def marker(style: theme.Style, hollow: Sequence[bool]) -> dict[str, Any]:
+    """Plotly's marker of one line: filled where a point has an interval, hollow where it rests on one repeat."""
+    return {
+        "color": [theme.PAPER if h else style.colour for h in hollow],
+        "line": {"color": style.colour, "width": 1.75},
+        "symbol": style.symbol,
+        "size": 8,
+    }
 
 
 def frame(
@@ -87,6 +92,7 @@ def footnotes(figure: go.Figure) -> list[str]:
     return list(figure.layout.meta["footnotes"])
 
 
+HOLLOW = "Hollow markers: one repeat, so no interval."
 TIMES = "×"  # the unit of ratios
 
 
@@ -144,7 +150,7 @@ def number(value: float, digits: int = 3, beside: float = 0.0) -> str:
 def gap_notes(
     series: Iterable[Series], undefined: str = "no steady window was reached", logarithmic: bool = False
 ) -> list[str]:
-    """Footnotes that name every missing point and every point without an interval.
+    """Footnotes that name every missing point, and one that says what hollow markers are, where there are any.
 
     `undefined` says why a point that did finish can have no value here.
     """
@@ -155,9 +161,14 @@ def gap_notes(
         "Missing, shown as gaps": unrun,
         f"Finished, but without a value ({undefined})": empty,
         "Zero, which a logarithmic axis cannot show": [(s.name, s.zeros) for s in lines if logarithmic],
-        "Hollow markers rest on one repeat and have no interval": [(s.name, s.singles) for s in lines],
     }
-    return [f"{head}: {_places(found)}." for head, found in notes.items() if any(c for _, c in found)]
+    named = [f"{head}: {_places(found)}." for head, found in notes.items() if any(c for _, c in found)]
+    return named + hollow_notes(lines)
+
+
+def hollow_notes(drawn: Iterable[Series]) -> list[str]:
+    """The footnote on hollow markers, if a point of these rests on one repeat. Where they are, the figure shows."""
+    return [HOLLOW] if any(s.singles for s in drawn) else []
 
 
 def _places(found: Sequence[tuple[str, Sequence[int]]]) -> str:

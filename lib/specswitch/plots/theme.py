@@ -20,8 +20,8 @@ PAPER, INK, QUIET, GRID, RULE = "#ffffff", "#1c2430", "#596273", "#e6e8ec", "#9a
 SPECULATIVE, PLAIN = "#d9722e", "#7a8699"  # the two modes of a decode step
 
 # Light colour -> its twin on a dark ground. Hue means the path, so far as an arm has one: blue and green v1,
-# orange to violet v2, greys for no speculation. Colours that meet in a figure are apart for colour-blind readers;
-# who sees none at all has the symbols.
+# orange to violet v2; no speculation is ink or grey. Any two are apart for colour-blind readers (a test measures
+# it), and nothing else is as near to ink as `none`; who sees no colour at all has the symbols.
 DARK = MappingProxyType(
     {
         PAPER: "#14181f",
@@ -31,37 +31,37 @@ DARK = MappingProxyType(
         RULE: "#6b7483",
         SPECULATIVE: "#f0975a",
         PLAIN: "#93a0b5",
-        "#333a45": "#d5d9e0",  # none
-        "#8a93a3": "#8f99aa",  # none-sync
-        "#1f5fbf": "#7fb0ff",  # always-v1
-        "#c2410c": "#ff9a5c",  # always-v2
-        "#4aa3d8": "#a9dcff",  # off-v1
-        "#d9a514": "#f7d560",  # off-v2
-        "#12a396": "#31b8a8",  # dynamic-v1, six colours that the rule chooses from
-        "#0ba447": "#0f8426",
-        "#0f4074": "#1677d4",
-        "#3ac08a": "#50eeae",
-        "#133c08": "#38ae2d",
-        "#1b7246": "#1dae7c",
-        "#8b2270": "#c14fa6",  # dynamic-v2, six likewise
-        "#d94f93": "#d379aa",
-        "#5001e5": "#9810fa",
-        "#813a3b": "#e67367",
-        "#2b0d3f": "#a85dfa",
-        "#5c0992": "#9761ca",
+        "#151a21": "#eef2fa",  # none
+        "#959595": "#9ca3ae",  # none-sync
+        "#1f5fbf": "#93b3fb",  # always-v1
+        "#c2410c": "#fe932a",  # always-v2
+        "#4aa3d8": "#9acbf6",  # off-v1
+        "#d9a514": "#fde981",  # off-v2
+        "#6f9e54": "#b1d794",  # dynamic-v1, six colours that the rule chooses from
+        "#87b782": "#4c934a",
+        "#0b8691": "#2e9a89",
+        "#41bac6": "#52d0c4",
+        "#1c481a": "#8ff11b",
+        "#0a7d4e": "#7db982",
+        "#7e1def": "#9463db",  # dynamic-v2, six likewise
+        "#764785": "#c73eaf",
+        "#5007a1": "#b579fa",
+        "#80334a": "#f44748",
+        "#631f72": "#9f42fd",
+        "#a851fd": "#b184c9",
     }
 )
 _FIXED = {
-    "none": "#333a45",
-    "none-sync": "#8a93a3",
+    "none": "#151a21",
+    "none-sync": "#959595",
     "always-v1": "#1f5fbf",
     "always-v2": "#c2410c",
     "off-v1": "#4aa3d8",
     "off-v2": "#d9a514",
 }
 _DYNAMIC = {
-    "v1": ("#12a396", "#0ba447", "#0f4074", "#3ac08a", "#133c08", "#1b7246"),
-    "v2": ("#8b2270", "#d94f93", "#5001e5", "#813a3b", "#2b0d3f", "#5c0992"),
+    "v1": ("#6f9e54", "#87b782", "#0b8691", "#41bac6", "#1c481a", "#0a7d4e"),
+    "v2": ("#7e1def", "#764785", "#5007a1", "#80334a", "#631f72", "#a851fd"),
 }
 _SYMBOLS = {
     "none": "circle",

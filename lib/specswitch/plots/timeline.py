@@ -6,6 +6,7 @@ Steps are summed up in at most `bins` equal slices of time, so the figure stays 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ WORDS = Words(
     "Running batch and mode over time",
     "Above, the running batch, coloured by how its steps were made; a slice of time with both kinds of step "
     "shows both colours in proportion. Below, the output tokens per second of the same slices, and the tokens "
-    "per request and verify step where there were verify steps.",
+    "per request and verify step where there were verify steps. Blank, with the lines broken: no decode step ended in "
+    "that slice (prefills, a long step, or no request).",
 )
 MODES = (("speculative", theme.SPECULATIVE), ("plain", theme.PLAIN))
 
@@ -28,8 +30,8 @@ MODES = (("speculative", theme.SPECULATIVE), ("plain", theme.PLAIN))
 def binned(steps: pd.DataFrame, bins: int) -> pd.DataFrame:
     """Steps by slice of time.
 
-    `steps` has the columns of `StepRecord`. Returns one row per slice that has steps: `t_s` (start, seconds
-    from the first step), `width_s`, `batch` (mean), `share` (speculative steps / steps), `tok_s`,
+    `steps` has the columns of `StepRecord`. Returns one row per slice that has steps, under the slice's number:
+    `t_s` (start, seconds from the first step), `width_s`, `batch` (mean), `share` (speculative steps / steps), `tok_s`,
     `accept_length` (of its verify steps, NaN without any).
     """
     start, end = float(steps["t_s"].min()), float(steps["t_s"].max())
@@ -53,7 +55,7 @@ def binned(steps: pd.DataFrame, bins: int) -> pd.DataFrame:
     out["tok_s"] = out.pop("tokens") / width
     out["t_s"] = out.index * width
     out["width_s"] = width
-    return out.reset_index(drop=True)
+    return out
 
 
 def timeline(
@@ -80,7 +82,11 @@ def timeline(
         row_heights=[0.5, 0.28, 0.22] if verified else [0.58, 0.42],
         vertical_spacing=0.06,
     )
-    middle = slices["t_s"] + slices["width_s"] / 2 + (0.0 if target is None else float(steps["t_s"].min()))
+    first_s = 0.0 if target is None else float(steps["t_s"].min())
+    middle = slices["t_s"] + slices["width_s"] / 2 + first_s
+    # The lines have a place for every slice, so that they break at one without steps.
+    every = slices.reindex(range(slices.index.max() + 1))
+    places = [round((i + 0.5) * slices["width_s"].iloc[0] + first_s, 4) for i in every.index]
     for mode, colour in MODES:
         share = slices["share"] if mode == "speculative" else 1 - slices["share"]
         figure.add_trace(
@@ -98,12 +104,11 @@ def timeline(
         )
     figure.add_trace(
         go.Scatter(
-            x=[round(t, 4) for t in middle],
-            y=[round(v, 1) for v in slices["tok_s"]],
+            x=places,
+            y=_or_none(every["tok_s"], 1),
             name="output tokens/s",
-            mode="lines",
-            line={"color": theme.INK, "width": 1.5},
-            customdata=[f"{number(v)} tok/s" for v in slices["tok_s"]],
+            **_broken_line(theme.INK),
+            customdata=[None if np.isnan(v) else f"{number(v)} tok/s" for v in every["tok_s"]],
             hovertemplate="%{customdata}",
         ),
         row=2,
@@ -112,12 +117,10 @@ def timeline(
     if verified:
         figure.add_trace(
             go.Scatter(
-                x=[round(t, 4) for t in middle],
-                y=[None if np.isnan(v) else round(v, 3) for v in slices["accept_length"]],
+                x=places,
+                y=_or_none(every["accept_length"], 3),
                 name="accept length",
-                mode="lines",
-                connectgaps=False,
-                line={"color": theme.SPECULATIVE, "width": 1.5},
+                **_broken_line(theme.SPECULATIVE),
                 hovertemplate="accept length %{y:.2f}<extra></extra>",
             ),
             row=3,
@@ -146,3 +149,18 @@ def timeline(
     figure.update_yaxes(title_text="output (tokens/s)", rangemode="tozero", row=2)
     notes = [] if not threshold else [f"Dashed line: threshold {threshold}."]
     return frame(figure, WORDS, 560 if verified else 460, notes, barmode="stack", bargap=0)
+
+
+def _or_none(values: pd.Series, digits: int) -> list[float | None]:
+    """The values rounded, None for a slice that has none."""
+    return [None if np.isnan(v) else round(v, digits) for v in values]
+
+
+def _broken_line(colour: str) -> dict[str, Any]:
+    """How a line with gaps is drawn; marks as wide as the line show a slice that stands alone."""
+    return {
+        "mode": "lines+markers",
+        "connectgaps": False,
+        "line": {"color": colour, "width": 1.5},
+        "marker": {"color": colour, "size": 2},
+    }

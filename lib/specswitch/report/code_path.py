@@ -43,17 +43,17 @@ def way(seen: Foretold) -> list[str]:
 
 def common_flags() -> str:
     """Combinations of flags that people use, and the path that each takes, as HTML."""
-    columns = [Column(c) for c in ("What", "Flags", "SGLANG_ENABLE_SPEC_V2", "Path", "Worker", "Why")]
+    columns = [Column(c) for c in ("What", "Flags", "Variable", "Path", "Worker", "Why")]
     rows = []
     for combination, decision in common():
         rows.append(
             [
                 Cell(combination.what),
-                Cell(" ".join(combination.flags) or "none"),
+                Cell(" ".join(combination.flags) or "none", kind="wrap"),
                 Cell(_words(combination.spec_v2, "unset")),
                 Cell(decision.path),
                 Cell(f"{decision.worker_class}{', refused' if decision.refused else ''}"),
-                Cell("; ".join(decision.refused) or _deciding(decision)),
+                Cell("; ".join(decision.refused) or _deciding(decision), kind="wrap"),
             ]
         )
     return table(columns, rows, "common-flags")

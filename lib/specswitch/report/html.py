@@ -27,6 +27,8 @@ class Column:
 
 
 MISSING = Cell("–", kind="none")
+# For JupyterLab, which has none of the page's style sheet: its columns of words shrink to the longest word there.
+_STYLES = {"wrap": "min-width: 19em; text-align: left"}
 
 
 _ARM = re.compile(r"\b(?:none-sync|none|(?:always|off|dynamic)-v\d(?:-\w+)*)\b")
@@ -83,8 +85,9 @@ def _cell(cell: Cell, column: Column, first: bool) -> str:
         value = ' data-value=""'
     else:
         value = "" if cell.sort is None else f' data-value="{cell.sort:.10g}"'
+    style = f' style="{_STYLES[cell.kind]}"' if cell.kind in _STYLES else ""
     tag, scope = ("th", ' scope="row"') if first else ("td", "")
-    return f"<{tag}{scope}{_class(kinds)}{value}>{_escape(cell.text)}</{tag}>"
+    return f"<{tag}{scope}{_class(kinds)}{style}{value}>{_escape(cell.text)}</{tag}>"
 
 
 def _class(kind: str) -> str:

@@ -12,7 +12,7 @@ from specswitch.plots.grid import Grid, labels_of
 from specswitch.plots.switching import envelope_series
 from specswitch.report import best_dynamic, findings
 from specswitch.report.flags import unequal_repeats, warnings
-from specswitch.report.html import Cell, Column, table
+from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.scrub import scrub
 from specswitch.report.tables import parities
 from specswitch.results import Run, read_run
@@ -116,22 +116,29 @@ def state(run: Run, points: pd.DataFrame) -> str:
 
 
 def arms(points: pd.DataFrame) -> str:
-    """A table that says in words what each arm is, and which worker class its server reported."""
+    """A table that says in words what each arm is, and which sync rule and worker class its server reported."""
     rows = []
     for label in labels_of(points):
         of_arm = points[points["label"] == label]
         done = of_arm[of_arm["status"] == FINISHED]
-        classes = sorted(done["worker_class"].dropna().unique()) if "worker_class" in done.columns else []
         rows.append(
             [
                 Cell(label),
                 Cell(arm_in_words(of_arm.iloc[0].to_dict()), kind="wrap"),
-                Cell(", ".join(map(str, classes)) or "–"),
+                _reported(done, "sync"),
+                _reported(done, "worker_class"),
                 Cell(f"{len(done)} of {len(of_arm)}", kind="" if len(done) == len(of_arm) else "bad"),
             ]
         )
-    columns = [Column("Arm"), Column("What it is"), Column("Worker class", "as the server reported it")]
-    return table([*columns, Column("Points", "finished")], rows, "arms")
+    reported = [Column(name, "as reported") for name in ("Sync rule", "Worker class")]
+    columns = [Column("Arm"), Column("What it is"), *reported, Column("Points", "finished")]
+    return table(columns, rows, "arms")
+
+
+def _reported(done: pd.DataFrame, column: str) -> Cell:
+    """What the servers of an arm's finished points said of themselves; a dash where they said nothing."""
+    values = sorted(done[column].dropna().unique()) if column in done.columns else []
+    return Cell(", ".join(map(str, values))) if values else MISSING
 
 
 def arm_in_words(row: dict[str, object]) -> str:

@@ -92,7 +92,11 @@ def serve_command(
 @click.argument("url")
 @API_KEY
 def state_command(url: str, api_key: str | None) -> None:
-    """Print rule, path, mode and counters of the server at URL as JSON."""
+    """Print rule, path, mode and counters of the server at URL as JSON.
+
+    Counters begin with the server, so they hold its first request, too: the one by which `specswitch serve` finds it
+    ready, or SGLang's own warm-up. Subtract an earlier state to see your requests alone.
+    """
     with exit_codes():
         click.echo(json.dumps(control.read_state(_with_scheme(url), api_key=api_key), indent=2))
 
