@@ -10,7 +10,7 @@ from specswitch.config import SHAPE_PREFIX, project_root
 from specswitch.metrics.goodput import Limits
 from specswitch.plots.grid import Grid, labels_of
 from specswitch.plots.switching import envelope_series
-from specswitch.report import best_dynamic, findings
+from specswitch.report import best_dynamic, findings, simulated
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
 from specswitch.report.scrub import scrub
@@ -92,6 +92,7 @@ def summary(run: Run, points: pd.DataFrame) -> list[str]:
         *findings.envelope(points),
         *best_dynamic.sentences(points),
         *findings.accept_lengths(points),
+        *simulated.sentences(run, points),
         *findings.goodput(points),
     ]
     capped = [p for p in parities(points) if p.ok is False]
