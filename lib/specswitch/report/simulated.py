@@ -15,15 +15,11 @@ def sentences(run: Run, points: pd.DataFrame) -> list[str]:
     """One sentence with what the draws alone do to the points that speculate throughout; none without such draws."""
     parameters = run.manifest["parameters"]
     stated = parameters.get("simulated_accept_length")
-    if stated is None or OTHER_DRAWS in str(parameters.get("env")) or "accept_length" not in points:
+    drawn = stated is not None and OTHER_DRAWS not in str(parameters.get("env"))
+    if not drawn or "speculated_share_steps" not in points:  # no point has finished
         return []
-    speculating = points[points["accept_length"].notna() & (points["speculated_share"] == 1.0)]
-    steps = (
-        speculating["output_tok_s"]
-        * speculating["window_s"]
-        / (speculating["accept_length"] * speculating["mean_running_observed"])
-    )
-    shares = [draw_scatter(stated, n) for n in steps.dropna() if n > 0]
+    speculating = points[points["speculated_share_steps"] == 1.0]
+    shares = [draw_scatter(stated, steps) for steps in speculating["speculated_share_steps_num"]]
     if not shares or max(shares) == 0:
         return []
     least, most = (number(100 * share, 2) for share in (min(shares), max(shares)))
