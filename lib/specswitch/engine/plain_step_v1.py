@@ -37,7 +37,7 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
     """
     reqs = batch.reqs
     lens = batch.seq_lens_cpu.tolist()
-    positions = batch.seq_lens.clone()
+    positions = batch.seq_lens
     bonus = batch.spec_info.bonus_tokens.to(torch.int64)
 
     for req in reqs:
@@ -48,7 +48,7 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
 
     batch.input_ids = bonus
     batch.out_cache_loc = alloc_for_decode(batch, token_per_req=1)  # writes req_to_token at the OLD lengths
-    batch.seq_lens = batch.seq_lens + 1  # only after the allocation
+    batch.seq_lens = batch.seq_lens + 1  # only after the allocation, and another tensor: `positions` stays
     batch.seq_lens_cpu = batch.seq_lens_cpu + 1
     batch.seq_lens_sum = sum(lens) + len(lens)
     batch.spec_info = None  # draft positions and indices must not leak into a DECODE
@@ -66,7 +66,7 @@ def plain_step_v1(worker: Any, batch: ScheduleBatch, sync: DraftSync) -> tuple[G
 
     # What needs the GPU is launched before the tokens are waited for: afterwards it would stand idle.
     draft_input = EagleDraftInput(
-        bonus_tokens=result.next_token_ids.to(torch.int32),
+        bonus_tokens=result.next_token_ids,
         capture_hidden_mode=CaptureHiddenMode.LAST,
         **placeholder_state(worker, len(reqs)),
     )
