@@ -13,6 +13,7 @@ from report.pages import figures_of
 from results.crossing_runs import write_crossing
 from specswitch.report import build
 from specswitch.report import crossing as words
+from specswitch.report.findings import VERDICTS
 from specswitch.results import read_run
 from specswitch.results.crossing import RECOVERY_COLUMNS, crossing
 
@@ -53,7 +54,22 @@ def test_a_faster_arm_is_called_so(run):
 
 def test_one_repeat_is_told_from_nothing(tmp_path: Path):
     seen = crossing(read_run(write_crossing(tmp_path / "run", repeats=1)))
-    assert "not yet to be told from none" in words.speeds(seen)[1]
+    always = words.speeds(seen)[1]
+    assert always.endswith("(one repeat, no interval), 1.00× none.")
+    assert not any(verdict in always for verdict in VERDICTS)
+
+
+def test_drawn_accept_lengths_are_no_recovery(tmp_path: Path):
+    """Simulated acceptance is the same whatever the draft's KV cache holds: nothing may be read into it."""
+    folder = write_crossing(tmp_path / "run")
+    run = read_run(folder)
+    seen = crossing(run)
+    assert any("since a resume" in s for s in words.summary(run, seen))
+    assert "needs an arm that resumed" in words.no_recovery(run)
+    parameters = {**run.manifest["parameters"], "simulated_accept_length": 2.5}
+    drawn = replace(run, manifest={**run.manifest, "parameters": parameters})
+    assert not any("since a resume" in s for s in words.summary(drawn, seen))
+    assert "drew every accept length" in words.no_recovery(drawn)
 
 
 def test_recovery_pools_the_first_steps_and_says_whether_that_is_enough(run):

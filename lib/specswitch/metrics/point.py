@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from specswitch.metrics import acceptance, degeneracy, latency, throughput
+from specswitch.metrics.delivery import delivery
 from specswitch.metrics.records import RequestRecord, StepRecord
 from specswitch.metrics.window import Window, in_flight_max
 
@@ -59,6 +60,7 @@ def point_metrics(
         "max_running_observed": acceptance.max_running(inside),
         "mean_running_observed": acceptance.mean_running(inside),
         "in_flight_max": in_flight_max(records),
+        **delivery(records, steps),
         "degenerate": degeneracy.is_degenerate(ratios["repeat_4gram_share"]),
         **request_counts(records),
         "measured_requests": len(latency.ended_in(counted, of_requests)),

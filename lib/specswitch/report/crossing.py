@@ -14,6 +14,7 @@ from specswitch.metrics.repeats import EFFECT, MOST, log_spread, repeats_needed
 from specswitch.plots.figure import TIMES, interval_text, known, number, unknown
 from specswitch.plots.grid import exists, labels_of, positive_ratio
 from specswitch.plots.throughput import baseline_of
+from specswitch.report import simulated
 from specswitch.report.findings import VERDICTS, verdict
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
@@ -88,7 +89,7 @@ def summary(run: Run, seen: Crossing) -> list[str]:
     found = [
         *unequal_repeats(seen.points),
         *speeds(seen),
-        *recoveries(seen),
+        *([] if simulated.drawn(run) else recoveries(seen)),
         *costs(seen),
         *warnings(seen.points),
     ]
@@ -129,6 +130,13 @@ def recoveries(seen: Crossing) -> list[str]:
             f"In the first {SOON} verify steps since a resume, the accept length of {label} is {_recovered(ratio)}."
         )
     return sentences
+
+
+def no_recovery(run: Run) -> str:
+    """Why there is no recovery curve to show."""
+    if simulated.drawn(run):
+        return simulated.NO_RECOVERY
+    return "No recovery curve: it needs an arm that resumed, and always on the same path."
 
 
 def _recovered(ratio: Interval) -> str:
@@ -217,12 +225,14 @@ def _mean(seen: Crossing, label: str, column: str) -> Interval | None:
 
 
 def _against(seen: Crossing, label: str, other: str) -> str:
-    """`faster than none: 1.2× (1.1× to 1.3×), n = 3`; without two repeats, that it cannot be told."""
+    """`faster than none (1.2× (1.1× to 1.3×), n = 3)`; of one repeat the ratio, with no verdict."""
     ours, theirs = (_by_repeat(seen, name, SPEED) for name in (label, other))
     both = sorted(set(ours) & set(theirs))
     ratio = positive_ratio([ours[r] for r in both], [theirs[r] for r in both])
-    if ratio is None or ratio.low is None or ratio.high is None:
+    if ratio is None:
         return f"not yet to be told from {other}"
+    if ratio.low is None or ratio.high is None:
+        return f"{number(ratio.mean)}{TIMES} {other}"
     if not known(ratio, TIMES):
         return f"against {other} {unknown(ratio)}{_repeats_for(ratio)}"
     return f"{verdict(ratio)} {other} ({interval_text(ratio, 3, TIMES)}){_repeats_for(ratio)}"

@@ -18,6 +18,8 @@ REPEATS_FACTOR = 1.5
 _RATES = ("output_tok_s", "output_tok_s_load")
 # A client that sends this much later than it wanted to does not make the load that it was asked for.
 LATE_MS = 20.0
+# Tokens that come this part of the run after they were made: what was measured is their way to the client.
+LATE_DELIVERY_SHARE = 0.02
 
 MEANINGS = {
     "no steady window": "the load never became steady, so there are no windowed numbers",
@@ -26,6 +28,8 @@ MEANINGS = {
     "warm cache": f"over {WARM_SHARE:.0%} of the prompt tokens came from the prefix cache",
     "busy client": f"the client used over {BUSY_CLIENT_SHARE:.0%} of a core and may have been the limit",
     "late client": f"one request in a hundred was sent over {LATE_MS:g} ms after it was due",
+    "late delivery": f"the last token came over {LATE_DELIVERY_SHARE:.0%} of the run after the step that "
+    "made it, so the engine's front end or the client was the limit; --stream-interval 8 spares both",
 }
 
 
@@ -39,6 +43,7 @@ def flags(row: Mapping[str, object]) -> list[str]:
         "busy client": _number(row, "client_cpu_share") > BUSY_CLIENT_SHARE,
         "late client": max(_number(row, f"queue_delay_ms_{part}") for part in ("p99", "whole_run_p99"))
         > LATE_MS,
+        "late delivery": _number(row, "delivery_lag_share") > LATE_DELIVERY_SHARE,
     }
     return [name for name, holds in found.items() if holds]
 
