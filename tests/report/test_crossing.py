@@ -68,7 +68,8 @@ def test_drawn_accept_lengths_are_no_recovery(tmp_path: Path):
     assert "needs an arm that resumed" in words.no_recovery(run)
     parameters = {**run.manifest["parameters"], "simulated_accept_length": 2.5}
     drawn = replace(run, manifest={**run.manifest, "parameters": parameters})
-    assert not any("since a resume" in s for s in words.summary(drawn, seen))
+    assert crossing(drawn).recovery.empty
+    assert not any("since a resume" in s for s in words.summary(drawn, crossing(drawn)))
     assert "drew every accept length" in words.no_recovery(drawn)
 
 

@@ -14,7 +14,6 @@ from specswitch.metrics.repeats import EFFECT, MOST, log_spread, repeats_needed
 from specswitch.plots.figure import TIMES, interval_text, known, number, unknown
 from specswitch.plots.grid import exists, labels_of, positive_ratio
 from specswitch.plots.throughput import baseline_of
-from specswitch.report import simulated
 from specswitch.report.findings import VERDICTS, verdict
 from specswitch.report.flags import unequal_repeats, warnings
 from specswitch.report.html import MISSING, Cell, Column, table
@@ -25,6 +24,10 @@ from specswitch.results.crossing import Crossing
 from specswitch.results.tables import FINISHED
 
 SPEED = "output_tok_s_load"
+NO_RECOVERY = (
+    "Whether acceptance comes back cannot be seen in this run: the engine drew every accept length, whatever the "
+    "draft's KV cache held, so any sync rule, stale too, looks recovered. It takes a trained head."
+)
 
 
 # A cost known to so many usual steps is known.
@@ -89,7 +92,7 @@ def summary(run: Run, seen: Crossing) -> list[str]:
     found = [
         *unequal_repeats(seen.points),
         *speeds(seen),
-        *([] if simulated.drawn(run) else recoveries(seen)),
+        *recoveries(seen),
         *costs(seen),
         *warnings(seen.points),
     ]
@@ -134,8 +137,8 @@ def recoveries(seen: Crossing) -> list[str]:
 
 def no_recovery(run: Run) -> str:
     """Why there is no recovery curve to show."""
-    if simulated.drawn(run):
-        return simulated.NO_RECOVERY
+    if run.acceptance_drawn:
+        return NO_RECOVERY
     return "No recovery curve: it needs an arm that resumed, and always on the same path."
 
 

@@ -11,17 +11,6 @@ from specswitch.results import Run
 OTHER_DRAWS = "SGLANG_SIMULATE_ACC_METHOD"  # an environment variable that changes how the engine draws
 
 
-NO_RECOVERY = (
-    "Whether acceptance comes back cannot be seen in this run: the engine drew every accept length, whatever the "
-    "draft's KV cache held, so any sync rule, stale too, looks recovered. It takes a trained head."
-)
-
-
-def drawn(run: Run) -> bool:
-    """Whether the engine drew the accept lengths of this run, so that they say nothing of a draft."""
-    return run.manifest["parameters"].get("simulated_accept_length") is not None
-
-
 def sentences(run: Run, points: pd.DataFrame) -> list[str]:
     """One sentence with what the draws alone do to the points that speculate throughout; none without such draws."""
     parameters = run.manifest["parameters"]

@@ -119,7 +119,7 @@ def recovery(run: Run, length: int = CURVE_STEPS) -> pd.DataFrame:
 
     `num` / `den`: tokens emitted / request-steps in step 1, 2, ... `length`. `always_num` / `always_den`: the
     same over all verify steps of the arm `always` on the same path in the same repeat; missing without one.
-    Columns `RECOVERY_COLUMNS`.
+    No row where the engine drew the accept lengths: any sync rule would look recovered. Columns `RECOVERY_COLUMNS`.
     """
     always = {
         (p["path"], p["repeat"]): accept_length(run.steps(p["point_id"]))
@@ -128,7 +128,7 @@ def recovery(run: Run, length: int = CURVE_STEPS) -> pd.DataFrame:
     }
     rows = []
     for point in _by_repeat(run):
-        if point["arm"] != "dynamic":
+        if point["arm"] != "dynamic" or run.acceptance_drawn:
             continue
         base = always.get((point["path"], point["repeat"]))
         beside = (base.num, base.den) if base is not None and base.den else (None, None)

@@ -29,6 +29,11 @@ class Run:
         return "crossing" if "shape" in self.manifest["plan"] else "sweep"
 
     @property
+    def acceptance_drawn(self) -> bool:
+        """Whether the engine drew the accept lengths (simulated acceptance): they say nothing of a draft."""
+        return self.manifest["parameters"].get("simulated_accept_length") is not None
+
+    @property
     def status(self) -> Status:
         """As in the manifest; but `running` without a running writer means that it was killed: `failed`."""
         status = self.manifest["status"]
