@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ def execute(name: str, parameters: Mapping[str, Any]) -> tuple[NotebookNode, str
     and is thrown away.
     """
     source = project_root() / "notebooks" / name
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # it guesses at the notebook's cells, aloud
     with tempfile.TemporaryDirectory(prefix="specswitch-report-") as scratch:
         executed = Path(scratch) / name
         failure = None
