@@ -22,7 +22,7 @@ def test_there_are_plans_for_both_devices() -> None:
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.stem)
 def test_plan_describes_a_run_with_both_static_settings_or_says_what_off_costs(plan: Path) -> None:
     given = read_yaml(plan)
-    parameters = read_given(CrossingParameters if "load" in given else SweepParameters, [], [given])
+    parameters = read_given(CrossingParameters if "\nload: " in given else SweepParameters, [], [given])
     loads = len(parameters.concurrencies) if isinstance(parameters, SweepParameters) else 1
     run = points(parameters.plan(), parameters.hold)
     modes = {point.arm.label.split("-")[0] for point in run}
