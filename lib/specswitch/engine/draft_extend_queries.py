@@ -63,7 +63,8 @@ def lay_out_by_accepted(backend: Any) -> bool:
             seq_lens_cpu,
         )
         if forward_mode.is_draft_extend():  # v1's; v2's has a mode of its own
-            backend.qo_indptr[1 : bs + 1] = torch.cumsum(spec_info.num_accept_tokens[:bs], dim=0)
+            ends = backend.qo_indptr[1 : bs + 1]
+            torch.cumsum(spec_info.num_accept_tokens[:bs], dim=0, dtype=ends.dtype, out=ends)  # one kernel
 
     setattr(backend, PREPARE, prepare)
     logger.info("Draft extend of v1: queries laid out by accepted tokens")
