@@ -12,6 +12,7 @@ import dataclasses
 import logging
 from typing import Any
 
+from sglang.srt.distributed import get_tp_group
 from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
@@ -19,7 +20,7 @@ from sglang.srt.speculative.eagle_worker import EAGLEWorker
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 
 from specswitch.engine import stops, switch_args
-from specswitch.engine.buffer_budget import fit_window
+from specswitch.engine.buffer_budget import fit_window, free_bytes, least_over_ranks
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_extend_queries import lay_out_by_accepted
 from specswitch.engine.draft_kv_rows import DraftKvRows, why_not
@@ -65,7 +66,7 @@ class DynamicWorkerMixin:
             window=args.lazy_window,
             bytes_per_token=hidden_size * dtype.itemsize + 8,
             slots=table.shape[0],
-            device=table.device,
+            free=least_over_ranks(free_bytes(table.device), get_tp_group()),
         )
         self.sync = DraftSync(
             draft_runner=draft_runner,
