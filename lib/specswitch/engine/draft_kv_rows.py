@@ -22,7 +22,7 @@ from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_state import put
+from specswitch.engine.draft_state import mrope_of_text, put
 from specswitch.engine.draft_sync import DraftSync
 
 # Positions of one forward over full windows: as many as fill a GPU, so that a large batch needs little memory at once.
@@ -138,6 +138,7 @@ class DraftKvRows:
             input_ids=input_ids,
             hidden=hidden,
             positions=of_token,
+            mrope_positions=mrope_of_text(of_token) if self.draft_runner.model_is_mrope else None,
             req_pool_indices=batch.req_pool_indices,
             seq_lens=batch.seq_lens,
             seq_lens_cpu=batch.seq_lens_cpu,
@@ -170,6 +171,7 @@ class DraftKvRows:
                 input_ids=pending.input_ids,
                 hidden=pending.hidden_states,
                 positions=pending.positions,
+                mrope_positions=pending.mrope_positions,
                 req_pool_indices=pending.req_pool_indices,
                 seq_lens=pending.seq_lens,
                 seq_lens_cpu=pending.seq_lens_cpu,
