@@ -124,6 +124,11 @@ class DraftSync:
         for req, n in zip(reqs, last, strict=True):
             setattr(req, PROMPT_LEN, n + 1)
 
+    def keep_last_pending(self, reqs: list[Any], lens: list[int]) -> None:
+        """The draft KV of these requests is complete up to their last position, which is all that is pending."""
+        for req, n in zip(reqs, lens, strict=True):
+            setattr(req, DRAFT_LEN, n - 1)
+
     def leave_out_finished(self, reqs: list[Any], lens: list[int]) -> None:
         """Requests that ended in a step without draft extend have draft KV up to `lens`, their lengths before it."""
         if self.rule == "stale":
@@ -200,6 +205,8 @@ class DraftSync:
 
     def catch_up(self, batch: ModelWorkerBatch, lens: list[int], rows: list[int] | None = None) -> DraftState:
         """One ragged draft extend over every pending token of `rows` (default: all that have any).
+
+        It takes them all at once, however many: `DraftKvRows.shorten` comes before where the draft model allows it.
 
         Args:
             batch: the decode batch; read only. `batch.seq_lens` must equal `lens`.
