@@ -35,12 +35,20 @@ class Output:
 class Engine:
     """A scheduler with its worker. path: `none`, `v1` or `v2`; server_args: command-line options by their names.
 
+    tp_rank: which rank of `tp_size` this process is; the others are engines in processes of their own, with one
+    `nccl_port`.
+
     Options are given as keyword arguments (`page_size=16`, `speculative_disable_batch_threshold=4`, flags as True);
     None leaves one out. Defaults: float32, 8192 KV slots, 64 running requests, 3 draft steps of top-k 1.
     """
 
     def __init__(
-        self, path: str, model_dir: Path | str, draft_dir: Path | str | None = None, **server_args: Any
+        self,
+        path: str,
+        model_dir: Path | str,
+        draft_dir: Path | str | None = None,
+        tp_rank: int = 0,
+        **server_args: Any,
     ):
         if path not in ("none", "v1", "v2"):
             raise ValueError(f"path={path!r}: none, v1 or v2")
@@ -62,9 +70,10 @@ class Engine:
         self.path = path
         self.server_args = prepare_server_args(_argv(options))
         ports = PortArgs.init_new(self.server_args)
-        configure_scheduler_process(self.server_args, 0, 0, 0, 0, 0, 0, None)
-        self.scheduler = Scheduler(self.server_args, ports, 0, 0, 0, 0, 0, 0, None)
+        configure_scheduler_process(self.server_args, 0, tp_rank, 0, 0, 0, 0, None)
+        self.scheduler = Scheduler(self.server_args, ports, 0, tp_rank, 0, 0, 0, 0, None)
         self.outbox: list[Any] = []
+        self.decode_steps: list[tuple[int, Any]] = []  # (batch, StepInfo) of every decode step
         self.requests: dict[str, Any] = {}
         self.steps = 0
         self._pending: dict[int, list[Any]] = defaultdict(list)
@@ -180,6 +189,19 @@ class Engine:
             return stream_output(reqs, *args, **kwargs)
 
         scheduler.stream_output = watch
+        self._keep_decode_steps()
+
+    def _keep_decode_steps(self) -> None:
+        from specswitch.engine.scheduler_hooks import counters_of
+
+        counters = counters_of(self.scheduler)
+        record = counters.record
+
+        def kept(info: Any, batch: int, *args: Any, **kwargs: Any) -> float:
+            self.decode_steps.append((batch, info))
+            return record(info, batch, *args, **kwargs)
+
+        counters.record = kept  # type: ignore[method-assign]
 
     def _receive(self) -> list[Any]:
         self._loop.wait_for_turn()

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-
 from specswitch.engine.buffer_budget import LEAST_WINDOW, fit_window
-
-CPU = torch.device("cpu")
 
 
 def fit(free_mb: float, rule: str = "lazy", window: int = 64) -> tuple[str, int]:
-    return fit_window(
-        rule=rule, window=window, bytes_per_token=24_000, slots=100, device=CPU, free=int(free_mb * 1e6)
-    )
+    return fit_window(rule=rule, window=window, bytes_per_token=24_000, slots=100, free=int(free_mb * 1e6))
 
 
 def test_what_fits_stays() -> None:

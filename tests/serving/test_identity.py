@@ -40,6 +40,7 @@ def state(**changes: Any) -> dict[str, Any]:
         "enable_threshold": 4,
         "dwell": 2,
         "sync": "lazy",
+        "lazy_window": 128,
     } | changes
 
 
@@ -106,3 +107,13 @@ def test_every_rank_has_to_report_and_to_agree() -> None:
     one_stock = state() | {"ranks": [state(), state(tp_rank=1, worker_class="EAGLEWorkerV2")]}
     with pytest.raises(errors.WorkerClassMismatchError):
         check_identity({"internal_states": [{"specswitch": one_stock}]}, expected(tp=2), URL)
+
+
+@pytest.mark.parametrize("of_the_other", [{"lazy_window": 64}, {"sync": "eager"}])
+def test_ranks_must_have_one_ring_and_one_sync_rule(of_the_other: dict[str, Any]) -> None:
+    rule = RULE.model_copy(update={"sync": None})  # any will do, if it is one
+    asked = Expected("ours", expected().decision, rule, tp=2)
+    two = state() | {"ranks": [state(), state(tp_rank=1, **of_the_other)]}
+    [key] = of_the_other
+    with pytest.raises(errors.RuleMismatchError, match=f"{key} differs between the tensor parallel ranks"):
+        check_identity({"internal_states": [{"specswitch": two}]}, asked, URL)

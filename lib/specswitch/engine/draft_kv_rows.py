@@ -6,7 +6,7 @@ and in a model with one attention layer K and V of a position need that position
 is run up to its attention, which writes both and ends the forward. The last position's hidden states stay in the
 ring: catching up computes the rest from there when speculation resumes.
 
-The same empties windows that plain steps have filled.
+The same empties windows that plain steps have filled, and shortens a catching up that would be large.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 
-from specswitch.engine.draft_state import put
+from specswitch.engine.draft_state import mrope_of_text, put
 from specswitch.engine.draft_sync import DraftSync
 
-# Positions of one forward over full windows: as many as fill a GPU, so that a large batch needs little memory at once.
+# Positions of one forward over windows: as many as fill a GPU, so that a large batch needs little memory at once.
 MOST_TOKENS = 8192
 
 
@@ -138,6 +138,7 @@ class DraftKvRows:
             input_ids=input_ids,
             hidden=hidden,
             positions=of_token,
+            mrope_positions=mrope_of_text(of_token) if self.draft_runner.model_is_mrope else None,
             req_pool_indices=batch.req_pool_indices,
             seq_lens=batch.seq_lens,
             seq_lens_cpu=batch.seq_lens_cpu,
@@ -160,6 +161,26 @@ class DraftKvRows:
         Returns:
             How many positions were written.
         """
+        written = self._write_up_to(batch, lens, rows, sync)
+        sync.forget([batch.reqs[i] for i in rows])
+        return written
+
+    def shorten(self, batch: Any, lens: list[int], rows: list[int], sync: DraftSync) -> int:
+        """Leave catching up at most MOST_TOKENS positions, or the last of each row: write K and V of the others.
+
+        The draft state depends on those K and V and on the last position, so it comes out the same. Arguments and
+        answer as of `write_pending`.
+        """
+        counts = [lens[i] - n for i, n in zip(rows, sync.starts(batch.reqs, lens, rows), strict=True)]
+        if sum(counts) <= max(MOST_TOKENS, len(rows)):
+            return 0
+        rows = [i for i, count in zip(rows, counts, strict=True) if count > 1]
+        written = self._write_up_to(batch, [n - 1 for n in lens], rows, sync)
+        sync.keep_last_pending([batch.reqs[i] for i in rows], [lens[i] for i in rows])
+        return written
+
+    def _write_up_to(self, batch: Any, lens: list[int], rows: list[int], sync: DraftSync) -> int:
+        """Write K and V of the pending positions of `rows` that lie below `lens`; how many."""
         written = 0
         starts = sync.starts(batch.reqs, lens, rows)
         for some in _by_tokens(rows, [lens[i] - n for i, n in zip(rows, starts, strict=True)]):
@@ -170,6 +191,7 @@ class DraftKvRows:
                 input_ids=pending.input_ids,
                 hidden=pending.hidden_states,
                 positions=pending.positions,
+                mrope_positions=pending.mrope_positions,
                 req_pool_indices=pending.req_pool_indices,
                 seq_lens=pending.seq_lens,
                 seq_lens_cpu=pending.seq_lens_cpu,
@@ -178,7 +200,6 @@ class DraftKvRows:
                 extend_seq_lens_cpu=pending.counts,
             )
             written += len(pending.positions)
-        sync.forget([batch.reqs[i] for i in rows])
         return written
 
     def _forward(self, batch: Any, *, hidden: torch.Tensor, **fields: Any) -> None:

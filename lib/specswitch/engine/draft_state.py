@@ -38,7 +38,7 @@ class PendingTokens:
 
     `starts`, `counts`: [rows] first position and how many (host). `positions` [T], `input_ids` [T] i64 (the token
     that follows each position), `hidden_states` [T, hidden_size], `out_cache_loc` [T] i64, the KV slots.
-    `req_pool_indices`, `seq_lens`, `seq_lens_cpu` [rows].
+    `req_pool_indices`, `seq_lens`, `seq_lens_cpu` [rows]. `mrope_positions` [3, T] i64; None without M-RoPE.
     """
 
     starts: list[int]
@@ -50,6 +50,25 @@ class PendingTokens:
     req_pool_indices: torch.Tensor
     seq_lens: torch.Tensor
     seq_lens_cpu: torch.Tensor
+    mrope_positions: torch.Tensor | None
+
+
+def mrope_of_text(
+    positions: torch.Tensor, rows: torch.Tensor | None = None, images: list[Any] | None = None
+) -> torch.Tensor:
+    """What an M-RoPE model takes for the positions of text, which may stand behind a prompt with images.
+
+    Args:
+        positions: [T] i64. rows: [T] the batch row of each; needed only where there are images.
+        images: per batch row the engine's multimodal inputs, or None; None: no row has any.
+
+    Returns:
+        [3, T] i64: the positions three times, moved by as much as the row's images count more or less than tokens.
+    """
+    if images is not None and any(item is not None for item in images):
+        moved = [0 if item is None else int(item.mrope_position_delta.flatten()[0]) for item in images]
+        positions = positions + put(torch.tensor(moved), positions.device)[rows]
+    return positions.repeat(3, 1)
 
 
 def merge_state(spec_info: EagleDraftInput, state: DraftState) -> None:

@@ -31,7 +31,7 @@ from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, Forw
 from sglang.srt.speculative.eagle_info import EagleDraftInput
 from sglang.srt.utils.common import fast_topk
 
-from specswitch.engine.draft_state import DraftState, PendingTokens, put
+from specswitch.engine.draft_state import DraftState, PendingTokens, mrope_of_text, put
 from specswitch.engine.plain_tensors import compile_kernels, keep_newest
 
 logger = logging.getLogger(__name__)
@@ -124,6 +124,11 @@ class DraftSync:
         for req, n in zip(reqs, last, strict=True):
             setattr(req, PROMPT_LEN, n + 1)
 
+    def keep_last_pending(self, reqs: list[Any], lens: list[int]) -> None:
+        """The draft KV of these requests is complete up to their last position, which is all that is pending."""
+        for req, n in zip(reqs, lens, strict=True):
+            setattr(req, DRAFT_LEN, n - 1)
+
     def leave_out_finished(self, reqs: list[Any], lens: list[int]) -> None:
         """Requests that ended in a step without draft extend have draft KV up to `lens`, their lengths before it."""
         if self.rule == "stale":
@@ -184,6 +189,7 @@ class DraftSync:
         slots = batch.req_pool_indices[of_row].to(torch.int64)
         column = positions % self.window
         lens_of_rows = torch.tensor([lens[i] for i in rows], dtype=batch.seq_lens_cpu.dtype)
+        mrope = self.draft_runner.model_is_mrope
         return PendingTokens(
             starts=starts,
             counts=counts,
@@ -194,10 +200,13 @@ class DraftSync:
             req_pool_indices=batch.req_pool_indices[rows_on_device],
             seq_lens=put(lens_of_rows, device).to(batch.seq_lens.dtype),
             seq_lens_cpu=lens_of_rows,
+            mrope_positions=mrope_of_text(positions, of_row, batch.multimodal_inputs) if mrope else None,
         )
 
     def catch_up(self, batch: ModelWorkerBatch, lens: list[int], rows: list[int] | None = None) -> DraftState:
         """One ragged draft extend over every pending token of `rows` (default: all that have any).
+
+        It takes them all at once, however many: `DraftKvRows.shorten` comes before where the draft model allows it.
 
         Args:
             batch: the decode batch; read only. `batch.seq_lens` must equal `lens`.
@@ -228,7 +237,7 @@ class DraftSync:
             return_logprob=False,
             top_logprobs_nums=None,
             token_ids_logprobs=None,
-            multimodal_inputs=None,
+            multimodal_inputs=[None] * len(rows),  # what is pending is text
             lora_ids=[batch.lora_ids[i] for i in rows] if batch.lora_ids else None,
             reqs=[reqs[i] for i in rows],
             capture_hidden_mode=CaptureHiddenMode.LAST,
@@ -241,6 +250,7 @@ class DraftSync:
         )
         with self.context():
             forward_batch = ForwardBatch.init_new(extend, self.draft_runner)
+            forward_batch.mrope_positions = pending.mrope_positions
             out = self.draft_runner.forward(forward_batch).logits_output
         self.extend_forwards += 1
         self.forget([reqs[i] for i in rows])

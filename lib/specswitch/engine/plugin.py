@@ -16,11 +16,12 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 NONCE = "SPECSWITCH_NONCE"
+API_KEY = "SPECSWITCH_API_KEY"  # the clients' key: in the shell of a user whose SGLang may be any
 
 
 def asked_for() -> bool:
     """Whether this process was started under Specswitch (or with one of its options), not just beside it."""
-    return any(name.startswith("SPECSWITCH_") for name in os.environ) or any(
+    return any(name.startswith("SPECSWITCH_") and name != API_KEY for name in os.environ) or any(
         a.startswith("--speculative-disable-batch-threshold") or a.startswith("--speculative-batch-table")
         for a in sys.argv
     )

@@ -99,6 +99,7 @@ USED = (
             "spec_algorithm",
         ),
     ),
+    Name(f"{BATCH}.MultimodalInputs", fields=("mrope_position_delta",)),
     Name(f"{BATCH}.ScheduleBatch", fields=("prefix_lens", "extend_lens", "return_hidden_states")),
     Name(
         "sglang.srt.managers.utils.GenerationBatchResult",
@@ -120,6 +121,7 @@ USED = (
         fields=(
             "batch_size",
             "positions",
+            "mrope_positions",
             "extend_prefix_lens_cpu",
             "extend_seq_lens_cpu",
             "req_to_token_pool",

@@ -12,14 +12,16 @@ import dataclasses
 import logging
 from typing import Any
 
+from sglang.srt.distributed import get_tp_group
 from sglang.srt.layers.moe.utils import speculative_moe_a2a_backend_context, speculative_moe_backend_context
+from sglang.srt.managers.schedule_batch import ModelWorkerBatch
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.eagle_worker import EAGLEWorker
 from sglang.srt.speculative.eagle_worker_v2 import EAGLEWorkerV2
 
 from specswitch.engine import stops, switch_args
-from specswitch.engine.buffer_budget import fit_window
+from specswitch.engine.buffer_budget import fit_window, free_bytes, least_over_ranks
 from specswitch.engine.counters import StepInfo
 from specswitch.engine.draft_extend_queries import lay_out_by_accepted
 from specswitch.engine.draft_kv_rows import DraftKvRows, why_not
@@ -65,7 +67,7 @@ class DynamicWorkerMixin:
             window=args.lazy_window,
             bytes_per_token=hidden_size * dtype.itemsize + 8,
             slots=table.shape[0],
-            device=table.device,
+            free=least_over_ranks(free_bytes(table.device), get_tp_group()),
         )
         self.sync = DraftSync(
             draft_runner=draft_runner,
@@ -106,14 +108,29 @@ class DynamicWorkerMixin:
         mode, switched = self.switch.step(batch_size)
         return StepInfo(mode=mode, switched=switched)
 
-    def empty_windows(self, batch: Any, lens: list[int], pending: list[int]) -> int | None:
-        """Before a plain step, where K and V can be had alone: write those of all pending tokens; how many.
+    def bring_up_to_date(self, batch: Any, lens: list[int], mode: Mode) -> int:
+        """Before a decode step: what is pending, brought into the draft KV cache as far as a step of `mode` needs it.
 
-        None: only a draft extend will do, as it must when the sync rule has changed.
+        A speculative step starts from nothing pending and gets its draft state. A plain one needs room in every
+        window; nobody drafts next, so K and V will do where they can be had alone, unless the sync rule has changed.
+
+        Returns:
+            How many positions were brought in.
         """
-        if self.kv_rows is None or self.sync.rule != "lazy":
-            return None
-        return self.kv_rows.write_pending(batch, lens, pending, self.sync)
+        pending = self.sync.pending_rows(batch.reqs)
+        if not pending or not (self.sync.must_catch_up(batch.reqs, lens) or mode is Mode.SPECULATIVE):
+            return 0
+        if mode is Mode.PLAIN and self.kv_rows is not None and self.sync.rule == "lazy":
+            return self.kv_rows.write_pending(batch, lens, pending, self.sync)
+        written = 0 if self.kv_rows is None else self.kv_rows.shorten(batch, lens, pending, self.sync)
+        state = self.sync.catch_up(self.without_spec_info(batch), lens, pending)
+        if mode is Mode.SPECULATIVE:
+            merge_state(batch.spec_info, state)
+        return written + state.tokens
+
+    def without_spec_info(self, batch: Any) -> ModelWorkerBatch:
+        """The decode batch as a forward takes it, without its draft input; `batch` stays as it is."""
+        raise NotImplementedError
 
     def rows_only(self, batch: Any) -> DraftKvRows | None:
         """What writes the draft KV of this prefill, if the draft's whole forward can be spared; else None."""
@@ -151,10 +168,7 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
             return super().forward_batch_generation(batch)
         info = self.decide(len(batch.reqs))
         lens = batch.seq_lens_cpu.tolist()
-        pending = self.sync.pending_rows(batch.reqs)
-        if pending and (self.sync.must_catch_up(batch.reqs, lens) or info.mode is Mode.SPECULATIVE):
-            written = self.empty_windows(batch, lens, pending) if info.mode is Mode.PLAIN else None
-            info.synced = self._catch_up(batch, lens, pending) if written is None else written
+        info.synced = self.bring_up_to_date(batch, lens, info.mode)
         if info.mode is Mode.SPECULATIVE:
             check_nothing_pending(batch.reqs)
             result = super().forward_batch_generation(batch)
@@ -165,13 +179,12 @@ class DynamicEAGLEWorker(DynamicWorkerMixin, EAGLEWorker):
         info.synced += synced
         return _tag(result, info)
 
-    def _catch_up(self, batch: Any, lens: list[int], pending: list[int]) -> int:
-        """Draft extend over everything pending; the batch's draft input holds the state. Returns its positions."""
+    def without_spec_info(self, batch: Any) -> ModelWorkerBatch:
         spec_info, batch.spec_info = batch.spec_info, None
-        state = self.sync.catch_up(batch.get_model_worker_batch(), lens, pending)
-        batch.spec_info = spec_info
-        merge_state(spec_info, state)
-        return state.tokens
+        try:
+            return batch.get_model_worker_batch()
+        finally:
+            batch.spec_info = spec_info
 
 
 class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
@@ -193,13 +206,9 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
             self.sync.forget(batch.reqs)
             return super().forward_batch_generation(batch)
         info = self.decide(len(lens))
-        pending = self.sync.pending_rows(batch.reqs)
-        catch_up = bool(pending) and self.sync.must_catch_up(batch.reqs, lens)
         if info.mode is Mode.SPECULATIVE and isinstance(batch.spec_info, PlainDraftInput):
             batch.spec_info.materialise(batch)
-        if catch_up or (pending and info.mode is Mode.SPECULATIVE):
-            written = self.empty_windows(batch, lens, pending) if info.mode is Mode.PLAIN else None
-            info.synced = self._catch_up(batch, lens, pending, info.mode) if written is None else written
+        info.synced = self.bring_up_to_date(batch, lens, info.mode)
         if info.mode is Mode.SPECULATIVE:
             check_nothing_pending(batch.reqs)
             note_lens(batch.reqs, None)
@@ -208,12 +217,8 @@ class DynamicEAGLEWorkerV2(DynamicWorkerMixin, EAGLEWorkerV2):
         info.synced += synced
         return _tag(result, info)
 
-    def _catch_up(self, batch: Any, lens: list[int], pending: list[int], mode: Mode) -> int:
-        """Draft extend over everything pending; a speculative step gets the state. Returns its positions."""
-        state = self.sync.catch_up(dataclasses.replace(batch, spec_info=None), lens, pending)
-        if mode is Mode.SPECULATIVE:
-            merge_state(batch.spec_info, state)
-        return state.tokens
+    def without_spec_info(self, batch: Any) -> ModelWorkerBatch:
+        return dataclasses.replace(batch, spec_info=None)
 
 
 _DYNAMIC: dict[type, type] = {EAGLEWorker: DynamicEAGLEWorker, EAGLEWorkerV2: DynamicEAGLEWorkerV2}

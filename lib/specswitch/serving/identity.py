@@ -6,7 +6,7 @@ sit at our port. Each difference is an error class of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ from specswitch.serving.errors import (
     WorkerClassMismatchError,
 )
 from specswitch.serving.path_rules import PathDecision
+
+# What a rank works out for itself and all must agree on, because it decides when the draft model runs.
+EQUAL_ON_ALL_RANKS = ("sync", "lazy_window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,18 @@ def check_identity(info: Mapping[str, Any], expected: Expected, url: str) -> dic
         raise RankCountError(
             f"{expected.tp} tensor parallel ranks were asked, ranks {numbers} have reported at {url}"
         )
+    for key in EQUAL_ON_ALL_RANKS:
+        _equal_on_all_ranks(ranks, key, url)
     return state
+
+
+def _equal_on_all_ranks(ranks: Sequence[Mapping[str, Any]], key: str, url: str) -> None:
+    values = {rank["tp_rank"]: rank.get(key) for rank in ranks}
+    if len(set(values.values())) > 1:
+        raise RuleMismatchError(
+            f"{key} differs between the tensor parallel ranks at {url}: {values} by rank; they would stop at each "
+            "other's collectives: restart the server, and report this if it stays"
+        )
 
 
 def _check_rank(state: Mapping[str, Any], expected: Expected, url: str) -> None:

@@ -60,11 +60,10 @@ def retraction(every: int) -> dict[str, str]:
 def finish(engine: Engine) -> Run:
     """Wait until the engine is idle, flush, and take stock."""
     from specswitch.engine import liveness
-    from specswitch.engine.scheduler_hooks import counters_of
+    from specswitch.engine.policy import Mode
 
     results = engine.run()
     scheduler = engine.scheduler
-    counters = counters_of(scheduler)
     flushed = engine.flush()
     allocator, slots = scheduler.token_to_kv_pool_allocator, scheduler.req_to_token_pool
     return Run(
@@ -75,7 +74,7 @@ def finish(engine: Engine) -> Run:
         flushed=flushed,
         tokens_left_in_use=scheduler.max_total_num_tokens - allocator.available_size(),
         slots_left_in_use=slots.size - len(slots.free_slots),
-        modes=[(row[1], row[2]) for row in counters.ring],
+        modes=[(batch, int(info.mode is Mode.SPECULATIVE)) for batch, info in engine.decode_steps],
     )
 
 

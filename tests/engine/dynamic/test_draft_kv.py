@@ -118,7 +118,7 @@ def two_turns(path: str, pair: Pair, opts: dict[str, Any]) -> Turns:
         engine.step()
         for ask in first_turn():
             if ask.rid not in ended and ask.rid in engine.requests and engine.requests[ask.rid].finished():
-                ended[ask.rid] = engine.scheduler.specswitch_counters.ring[-1][2] == 0
+                ended[ask.rid] = engine.decode_steps[-1][1].mode.value == "plain"
     first = engine.run()
     prompts = {a.rid: [*a.prompt, *first[a.rid].output_ids, *NEW_TEXT] for a in first_turn()}
     return _second_turn(engine, prompts, [rid for rid, plain in ended.items() if plain])

@@ -71,7 +71,7 @@ def effect_scenario(path: str, pair: Pair) -> dict[str, Any]:
             engine.step()
             steps.append(engine.worker.switch.mode.value)
         seen["modes"].append((changes["threshold"], steps))
-    seen["records"] = [(row[2], row[7]) for row in engine.scheduler.specswitch_counters.ring]
+    seen["records"] = [(info.mode.value, info.switched) for _, info in engine.decode_steps]
     results = engine.run()
     seen["ids"] = {rid: results[rid].output_ids for rid in rids}
     return seen

@@ -18,7 +18,10 @@ from specswitch.config import Rule, ServerConfig
 from specswitch.serving.launch import Server, launch
 
 ENVIRONMENT = {"SGLANG_CPU_OMP_THREADS_BIND": "0|1"}
-AGREED = ("threshold", "sync", "mode", "switches", "plain_steps", "speculative_steps", "proposed", "accepted")
+AGREED = (
+    *("threshold", "sync", "lazy_window", "mode", "switches"),
+    *("plain_steps", "speculative_steps", "proposed", "accepted"),
+)
 REQUESTS = 8
 
 
