@@ -211,6 +211,25 @@ def test_run_sync_works_without_a_loop_and_a_stop_event_ends_it_at_once():
     assert any(r.outcome == "ok" for r in result.records)
 
 
+async def test_a_stop_while_the_last_requests_run_cuts_them_off_and_keeps_the_window():
+    """The first requests of both slots are quick, the next ones would take 20 minutes."""
+    stop = threading.Event()
+    server = FakeServer(Behaviour())
+    workload = SHORT.model_copy(update={"output_tokens": 2, "window_s": 0.4})
+
+    def slow_down(record):
+        server.play((Step(1, 1, "a"), Step(1_200_000, 1, "b")))
+
+    async with serving(server) as url:
+        threading.Timer(1.5, stop.set).start()
+        start = time.monotonic()
+        result = await run_closed_loop(url, NumberedPrompts(), workload, 2, on_record=slow_down, stop=stop)
+    assert 1.4 < time.monotonic() - start < 6
+    assert result.stopped_by == "stop"
+    assert result.window is not None
+    assert sum(r.outcome == "cancelled" for r in result.records) == 2
+
+
 def test_all_lengths_are_what_was_planned():
     """B10: 128 prompt tokens and 64 output tokens, each of them, by the server's count."""
     workload = SHORT.model_copy(update={"prompt_tokens": 128, "output_tokens": 64})

@@ -48,9 +48,9 @@ async def run_closed_loop(
 
     `prompts[i]` is the prompt of request i, i = 0, 1, 2, ... `on_record` gets each record as soon as its
     request is over (write it to disk there: no later trouble can lose it). `stop` ends the run at once, from
-    any thread. `ending`: after the window `drain` lets the running requests finish, `cancel` cuts them off;
-    the engine notices a cut only some seconds later, so drain is the clean one. `api_key`: if the server wants
-    one.
+    any thread, while it drains, too. `ending`: after the window `drain` lets the running requests finish, `cancel`
+    cuts them off; the engine notices a cut only some seconds later, so drain is the clean one. `api_key`: if the
+    server wants one.
 
     The run gives up when every slot fails in a row or nothing succeeds within the request timeout; the
     records tell why. Raises ValueError for a concurrency below 1 or beyond what the open-file limit allows,
@@ -116,6 +116,12 @@ class _ClosedLoop:
                 slots = [group.create_task(self._slot(i)) for i in range(self._concurrency)]
                 stopped_by = await self._watch(self._sender.started_s)
                 self._refilling = False
+                if (
+                    stopped_by == "window"
+                    and self._ending == "drain"
+                    and not await self._sender.drained(slots)
+                ):
+                    stopped_by = "stop"
                 if stopped_by != "window" or self._ending == "cancel":
                     for slot in slots:
                         slot.cancel()
