@@ -15,8 +15,6 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-NONCE = "SPECSWITCH_NONCE"
-
 
 def asked_for() -> bool:
     """Whether this process was started under Specswitch (or with one of its options), not just beside it."""
