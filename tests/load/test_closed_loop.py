@@ -15,6 +15,7 @@ from fakes.fake_server import Behaviour, FakeServer, server_process, serving
 from fakes.script import Step
 from load.support import NumberedPrompts
 from specswitch.config import Workload
+from specswitch.load import closed_loop
 from specswitch.load.closed_loop import run_closed_loop, run_sync
 from specswitch.metrics.point import point_metrics
 from specswitch.metrics.window import BRIDGE_S, STEADY_SHARE, in_flight_curve
@@ -167,22 +168,24 @@ async def test_a_server_that_hangs_ends_the_run_after_one_request_timeout():
     assert result.stopped_by == "failures"
 
 
-async def test_the_window_begins_anew_after_a_dip():
-    """B7: a moment in which every slot fails and waits is not in the window, however late it comes."""
-    steps = (Step(1, 1, "a"), Step(1, 15, "b"))
-    server = FakeServer(Behaviour(script=steps))
+async def test_the_window_begins_anew_after_a_dip(monkeypatch):
+    """B7: a time in which a slot is not filled is not in the window, however late it comes."""
+    monkeypatch.setattr(closed_loop, "RETRY_S", 0.4)
+    server = FakeServer(Behaviour(itl_ms=1))
+    start_s, failed_s = time.monotonic(), []
+
+    def once_refuse(record):
+        if record.outcome == "failed":
+            failed_s.append(record.end_s)
+            server.play(None)
+        elif not failed_s and record.end_s > start_s + 0.4:  # in the middle of the first window
+            server.play((Step(0, 0, "", "refuse"),))
+
     async with serving(server) as url:
-        task = asyncio.create_task(run_closed_loop(url, NumberedPrompts(), SHORT, 8))
-        await asyncio.sleep(0.45)  # in the middle of the first window
-        server.play((Step(0, 0, "", "refuse"),))
-        await asyncio.sleep(0.05)
-        server.play(steps)
-        result = await task
-    failed_s = [r.end_s for r in result.records if r.outcome == "failed"]
-    assert len(failed_s) >= 8
+        result = await run_closed_loop(url, NumberedPrompts(), SHORT, 8, on_record=once_refuse)
     assert result.stopped_by == "window"
-    assert result.window.start_s > min(failed_s)
-    assert longest_dip_s(result, 8) < BRIDGE_S + 0.05  # seen by a clock that ticks
+    assert result.window.start_s > max(failed_s) + 0.35
+    assert longest_dip_s(result, 8) < BRIDGE_S
 
 
 async def test_single_failures_do_not_end_the_run_and_are_counted():
