@@ -137,16 +137,6 @@ async def test_trouble_in_the_callers_callback_comes_through_and_stops_the_load(
             await run_closed_loop(url, NumberedPrompts(), SHORT, 4, on_record=full_disk)
 
 
-async def test_cancelling_at_the_end_marks_requests_cancelled_not_failed():
-    server = FakeServer(Behaviour(itl_ms=20))
-    async with serving(server) as url:
-        result = await run_closed_loop(url, NumberedPrompts(), SHORT, 4, ending="cancel")
-    outcomes = {r.outcome for r in result.records}
-    assert outcomes == {"ok", "cancelled"}
-    assert sum(r.outcome == "cancelled" for r in result.records) == 4
-    assert result.window is not None
-
-
 async def test_a_server_that_fails_everything_ends_the_run_soon_without_a_window():
     server = FakeServer(Behaviour(script=(Step(0, 0, "", "refuse"),)))
     async with serving(server) as url:

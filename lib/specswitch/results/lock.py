@@ -24,11 +24,10 @@ class BusyError(ResultsError):
 
 
 @contextmanager
-def locked(folder: Path, name: str = LOCK, busy: str = "") -> Iterator[None]:
+def locked(folder: Path, name: str = LOCK) -> Iterator[None]:
     """Hold the exclusive lock `name` of an existing run folder.
 
     The system frees it when the process ends, however it ends, so there is no stale lock to clear away.
-    `busy`: what others are told while it is held (default: the folder is being written).
 
     Raises:
         BusyError: another process holds it; the message names its process id.
@@ -38,7 +37,7 @@ def locked(folder: Path, name: str = LOCK, busy: str = "") -> Iterator[None]:
     with saying_why(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _take(handle, folder, busy or f"writing into {folder}: wait for it, or choose another output folder")
+        _take(handle, folder, f"writing into {folder}: wait for it, or choose another output folder")
         with saying_why(path):
             _sign(handle)
         yield
@@ -75,10 +74,10 @@ def locked_for_all_users(path: Path, busy: str) -> Iterator[None]:
         os.close(handle)
 
 
-def is_locked(folder: Path, name: str = LOCK) -> bool:
-    """Whether a process holds the lock now. Writes nothing."""
+def is_locked(folder: Path) -> bool:
+    """Whether a process writes into this run folder now. Writes nothing."""
     try:
-        handle = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
