@@ -108,6 +108,15 @@ def test_doubtful_step_times_give_no_table_and_take_an_old_one_away(
         (["-p", "repeats", "0"], "repeats"),
         (["-p", "arms", "none"], "arms=['none']"),
         (["-p", "treshold", "4"], "treshold"),
+        (["-p", "window_s", "7"], "window_s=7.0: a calibration does not use this, leave it out"),
+        (["-p", "warmup_s", "7"], "warmup_s=7.0"),
+        (["-p", "refill", "false"], "refill=False"),
+        (
+            ["-p", "ignore_eos", "false"],
+            "ignore_eos=False: steps of a known batch size need answers of a known length",
+        ),
+        (["-p", "ttft_limit_ms", "100"], "ttft_limit_ms=100.0"),
+        (["-p", "hold", "all"], "hold='all'"),
         (["-p", "max_running_requests", "4"], "max_running_requests=4"),
     ],
 )

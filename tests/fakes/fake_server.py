@@ -82,8 +82,8 @@ class FakeServer:
         self._events: dict[tuple[int, int, int], tuple[Event, ...]] = {}
         self._aborted: set[str] = set()
 
-    def play(self, script: tuple[Step, ...]) -> None:
-        """Answer requests that arrive from now on with this script."""
+    def play(self, script: tuple[Step, ...] | None) -> None:
+        """Answer requests that arrive from now on with this script; None: as they ask."""
         self.behaviour.script = script
         self._events.clear()
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from notebooks.support import parameters_cell
 from specswitch.config import project_root
 from specswitch.lab import copies
 from specswitch.results.layout import ResultsError
-from specswitch.sweep.notebook_file import load_template, parameters_cell
+from specswitch.sweep.notebook_file import load_template
 
 
 def notebook(source: str, **metadata: Any) -> dict[str, Any]:

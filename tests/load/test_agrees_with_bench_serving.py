@@ -21,7 +21,7 @@ import specswitch
 from fakes.fake_server import server_process
 from load.bench_serving import Seen, Task, Theirs, decode_s, ours, prepare
 from specswitch.config import ServerConfig
-from specswitch.metrics.intervals import Interval, paired_difference, paired_ratio
+from specswitch.metrics.intervals import Interval, mean_interval, paired_ratio
 from specswitch.results.steps_file import read_steps, step_log
 from specswitch.serving.launch import launch
 
@@ -102,7 +102,7 @@ def test_on_a_server_of_fixed_pace_they_differ_by_the_connection_only(
     # seconds. Whoever else runs here can only make a run slower, so the best ones tell more than the mean.
     assert ratio("tokens/s", speeds(mine), speeds(other)).mean == pytest.approx(1.0, abs=0.03)
     assert max(speeds(mine)) / max(speeds(other)) == pytest.approx(1.0, abs=0.01)
-    more = paired_difference(first_tokens(other), first_tokens(mine))
+    more = mean_interval([a - b for a, b in zip(first_tokens(other), first_tokens(mine), strict=True)])
     assert more is not None
     print(f"TTFT: theirs - ours {more.mean:.2f} ms [{more.low:.2f}, {more.high:.2f}]")  # noqa: T201
     assert min(first_tokens(other)) - min(first_tokens(mine)) == pytest.approx(1.2, abs=CONNECT_MS)

@@ -13,7 +13,7 @@ from specswitch.config import Requests, Workload
 from specswitch.load.background import BackgroundLoad
 from specswitch.load.client import GenerateClient
 from specswitch.load.closed_loop import run_sync
-from specswitch.load.idle import flush_prefix_cache, wait_until_idle
+from specswitch.load.idle import tokens_in_use, wait_until_idle
 from specswitch.load.over_time import run_over_time_sync, warm_up
 from specswitch.load.shapes import Constant, Square
 from specswitch.load.wave import run_wave
@@ -64,13 +64,13 @@ def test_a_wave_sends_the_key(url: str) -> None:
     assert [r.outcome for r in records] == ["ok", "ok"]
 
 
-def test_waiting_and_flushing_send_the_key(url: str) -> None:
+def test_waiting_and_counting_send_the_key(url: str) -> None:
     assert wait_until_idle(url, 5.0, api_key=KEY) < 5
-    flush_prefix_cache(url, 5.0, api_key=KEY)
+    assert tokens_in_use(url, 5.0, api_key=KEY) == 0
     with pytest.raises(ConnectionError, match="401"):
         wait_until_idle(url, 5.0)
-    with pytest.raises(RuntimeError, match="HTTP 401"):
-        flush_prefix_cache(url, 5.0)
+    with pytest.raises(ConnectionError, match="401"):
+        tokens_in_use(url, 5.0)
 
 
 def test_a_background_load_sends_the_key_and_tells_of_a_wrong_one(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Between points: wait for the server, flush its cache, or say why not."""
+"""Between points: wait for the server, or say why not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fakes.fake_server import Behaviour, FakeServer, server_process, serving
 from fakes.script import Step
 from load.support import request_of
 from specswitch.load.client import GenerateClient
-from specswitch.load.idle import flush_prefix_cache, tokens_in_use, wait_until_idle
+from specswitch.load.idle import tokens_in_use, wait_until_idle
 
 
 async def test_it_waits_until_the_last_request_is_over():
@@ -33,22 +33,17 @@ async def test_a_server_that_stays_busy_is_an_error_with_the_number_left():
             await asyncio.sleep(0.005)
         with pytest.raises(TimeoutError, match="still has 1 requests"):
             await asyncio.to_thread(wait_until_idle, url, 0.2)
-        with pytest.raises(RuntimeError, match="requests are running"):
-            await asyncio.to_thread(flush_prefix_cache, url, 0.2)
         task.cancel()
 
 
-def test_an_idle_server_is_flushed_at_once():
+def test_an_idle_server_is_not_waited_for():
     with server_process() as url:
-        assert wait_until_idle(url, 5.0) < 2
-        flush_prefix_cache(url + "/")
+        assert wait_until_idle(url + "/", 5.0) < 2
 
 
 def test_no_server_is_said_so():
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
         wait_until_idle("http://127.0.0.1:1", 1.0)
-    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:1"):
-        flush_prefix_cache("http://127.0.0.1:1", 1.0)
 
 
 async def test_tokens_in_use_are_the_servers_own_count():

@@ -150,6 +150,32 @@ async def test_a_stop_ends_the_load_at_once_and_keeps_its_records(shape):
     assert "cancelled" in {r.outcome for r in result.records}
 
 
+@pytest.mark.parametrize(
+    "shape", [Step(before=2, after=3, at_s=0.1, duration_s=0.2), Trace(times_s=(0.05, 0.1))]
+)
+async def test_a_stop_while_the_last_requests_run_cuts_them_off(shape):
+    """After the shape's end; a request would take 80 s."""
+    stop = threading.Event()
+    async with serving(FakeServer(Behaviour(itl_ms=10_000))) as url:
+        threading.Timer(0.6, stop.set).start()
+        start_s = time.monotonic()
+        result = await run_over_time(url, NumberedPrompts(), SHORT, shape, stop=stop)
+    assert 0.5 < time.monotonic() - start_s < 5
+    assert result.stopped_by == "stop"
+    assert "cancelled" in {r.outcome for r in result.records}
+
+
+async def test_trouble_in_the_callers_callback_comes_through_while_the_last_requests_run():
+    def full_disk(record):
+        raise OSError(28, "No space left on device")
+
+    async with serving(FakeServer(Behaviour(ttft_ms=500))) as url:
+        with pytest.raises(OSError, match="No space left"):
+            await run_over_time(
+                url, NumberedPrompts(), SHORT, Trace(times_s=(0.05, 0.1)), on_record=full_disk
+            )
+
+
 async def test_trouble_in_the_callers_callback_comes_through():
     def full_disk(record):
         raise OSError(28, "No space left on device")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -33,27 +37,43 @@ def test_exceptions_come_through():
         run_in_own_loop(trouble)
 
 
-def test_an_interrupt_asks_the_work_to_stop_waits_for_it_and_goes_on():
-    """C12: interrupting the cell ends the load, it does not leave it running behind."""
-    import signal
-    import threading
-    import time
-
-    halt, ended = threading.Event(), []
+@pytest.fixture
+def interrupt_soon() -> Iterator[Callable[[], None]]:
+    """Call it to have the main thread interrupted 0.2 s later."""
     # A job in the background begins without a handler.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    main = threading.main_thread().ident
+    yield lambda: threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_asks_the_work_to_stop_waits_for_it_and_goes_on(interrupt_soon):
+    """C12: interrupting the cell ends the load, it does not leave it running behind."""
+    halt, ended = threading.Event(), []
 
     async def until_halted():
-        threading.Timer(
-            0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        ).start()
+        interrupt_soon()
         while not halt.is_set():
             await asyncio.sleep(0.01)
         ended.append(time.monotonic())
 
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_in_own_loop(until_halted, on_interrupt=halt.set)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        run_in_own_loop(until_halted, on_interrupt=halt.set)
+    assert ended
+
+
+def test_an_interrupt_cancels_work_that_cannot_be_asked(interrupt_soon):
+    ended = []
+
+    async def long():
+        interrupt_soon()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append(time.monotonic())
+
+    start_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_in_own_loop(long)
+    assert time.monotonic() - start_s < 10
     assert ended

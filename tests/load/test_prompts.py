@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
@@ -41,21 +40,21 @@ def heldout(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "heldout.jsonl"
     lines = [json.dumps({"text": text, "kind": "prose"}, ensure_ascii=False) for text in TEXTS]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return f"file:{path}"
 
 
 @pytest.mark.parametrize("length", [1, 7, 48, 128])
 @pytest.mark.parametrize("dataset", ["pydocs", "random", "file"])
 def test_every_prompt_has_exactly_the_planned_length(model, heldout, dataset, length):
     """B10: length is counted in ids, on every dataset, wherever the text is cut."""
-    name = f"file:{heldout}" if dataset == "file" else dataset
-    prompts = load_prompts(name, model, length, seed=1, bundled_file=heldout)
+    name = heldout if dataset == "file" else dataset
+    prompts = load_prompts(name, model, length, seed=1)
     assert {len(prompts[i]) for i in range(prompts.distinct)} == {length}
     assert prompts.synthetic == (dataset == "random")
 
 
 def test_the_ids_are_those_of_the_text(model, heldout):
-    prompts = load_prompts("pydocs", model, 48, seed=1, bundled_file=heldout)
+    prompts = load_prompts(heldout, model, 48, seed=1)
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     whole = [tokenizer.encode(text).ids for text in TEXTS]
     for i in range(20):
@@ -65,33 +64,23 @@ def test_the_ids_are_those_of_the_text(model, heldout):
 
 def test_the_same_seed_gives_the_same_prompts_and_another_seed_another_order(model, heldout):
     """B6: paired arms share their prompts."""
-    first, again, other = (load_prompts("pydocs", model, 32, seed=s, bundled_file=heldout) for s in (1, 1, 2))
+    first, again, other = (load_prompts(heldout, model, 32, seed=s) for s in (1, 1, 2))
     assert first == again
     assert first.ids != other.ids
 
 
-def test_parts_share_no_prompt(model, heldout):
-    """B6: points that are not flushed in between can take disjoint parts."""
-    parts = [
-        set(load_prompts("pydocs", model, 32, seed=1, part=(k, 3), bundled_file=heldout).ids)
-        for k in range(3)
-    ]
-    assert all(parts)
-    assert all(a.isdisjoint(b) for a, b in combinations(parts, 2))
-
-
 def test_prompts_do_not_repeat_before_they_are_used_up(model, heldout):
-    prompts = load_prompts("pydocs", model, 32, seed=1, bundled_file=heldout)
+    prompts = load_prompts(heldout, model, 32, seed=1)
     assert len({prompts[i] for i in range(prompts.distinct)}) == prompts.distinct
     assert prompts[prompts.distinct] == prompts[0]
 
 
 def test_prompts_begin_as_the_tokenizer_begins_a_text(tmp_path, heldout):
     model = save_tokenizer(tmp_path / "bos", bos=True)
-    prompts = load_prompts("pydocs", model, 16, seed=1, bundled_file=heldout)
+    prompts = load_prompts(heldout, model, 16, seed=1)
     assert all(ids[0] == 0 and 0 not in ids[1:] for ids in prompts.ids)
     with pytest.raises(ValueError, match="no room for text"):
-        load_prompts("pydocs", model, 1, seed=1, bundled_file=heldout)
+        load_prompts(heldout, model, 1, seed=1)
 
 
 def test_random_prompts_hold_no_special_token(model):
@@ -121,11 +110,7 @@ def test_a_damaged_line_is_named(model, tmp_path, bad):
 
 def test_texts_too_short_for_the_prompts_are_refused(model, heldout):
     with pytest.raises(ValueError, match="no text has 99999 tokens"):
-        load_prompts("pydocs", model, 99_999, seed=1, bundled_file=heldout)
-    with pytest.raises(ValueError, match="none for part"):
-        load_prompts("pydocs", model, 500, seed=1, part=(999, 1000), bundled_file=heldout)
-    with pytest.raises(ValueError, match="0 <= k < n"):
-        load_prompts("pydocs", model, 8, seed=1, part=(2, 2), bundled_file=heldout)
+        load_prompts(heldout, model, 99_999, seed=1)
 
 
 def test_another_dataset_is_another_point():

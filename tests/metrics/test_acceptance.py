@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.synthetic import plain_step, request, verify_step
+from metrics.synthetic import plain_step, verify_step
 from specswitch.metrics import acceptance
 from specswitch.metrics.ratio import Ratio, pooled
 from specswitch.metrics.records import StepRecord
@@ -57,25 +57,6 @@ def test_switches_and_running_batches_are_read_from_the_steps():
     assert acceptance.switches(steps) == 2
     assert acceptance.max_running(steps) == 9
     assert acceptance.mean_running(steps) == 5.0
-
-
-def test_per_request_accept_length_leaves_out_the_token_of_the_prefill():
-    record = request(0.0, 1.0, tuple([0.5] * 26), spec_verify_ct=10)
-    assert acceptance.request_accept_length(record) == Ratio(25, 10)
-
-
-def test_per_request_accept_length_is_undefined_without_verify_count():
-    assert acceptance.request_accept_length(request(0.0, 1.0, (0.5,))).value is None
-    assert acceptance.request_accept_length(request(0.0, 1.0, (0.5,), spec_verify_ct=0)).value is None
-
-
-def test_always_on_accept_length_pools_counts_of_completed_requests():
-    records = [
-        request(0.0, 1.0, tuple([0.5] * 11), spec_verify_ct=10),
-        request(0.0, 1.0, tuple([0.5] * 31), spec_verify_ct=10),
-        request(0.0, 1.0, tuple([0.5] * 99), spec_verify_ct=1, outcome="failed"),
-    ]
-    assert acceptance.always_on_accept_length(records) == Ratio(40, 20)
 
 
 def test_pooling_weighs_events_not_groups():

@@ -12,8 +12,8 @@ import pytest
 from safetensors import safe_open
 from transformers import AutoTokenizer
 
+from models.draft_tensors import DRAFT_TENSORS
 from specswitch.models import pair
-from specswitch.models.checkpoint import DRAFT_TENSORS
 
 
 def config(directory: Path) -> dict:

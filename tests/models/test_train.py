@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from models.draft_tensors import DRAFT_TENSORS
 from specswitch.models import reference
-from specswitch.models.checkpoint import DRAFT_TENSORS, load_pair
+from specswitch.models.checkpoint import load_pair
 from specswitch.models.network import Shape, Target, init_weights
 from specswitch.models.train import corpus, schedule, sources
 from specswitch.models.train.__main__ import main

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from notebooks.support import parameters_cell
 from specswitch.config import project_root
 from specswitch.sweep.code_path import CodePathParameters
 from specswitch.sweep.crossing_parameters import CrossingParameters
-from specswitch.sweep.notebook_file import load_template, parameters_cell
+from specswitch.sweep.notebook_file import load_template
 from specswitch.sweep.parameters import RunParameters, SweepParameters
 from specswitch.widgets.parameters import LiveParameters
 

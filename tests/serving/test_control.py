@@ -132,5 +132,12 @@ def test_flush_reaches_the_server(url: str, server: FakeChild) -> None:
     assert ("flush", True) in server.stats.events
 
 
+async def test_a_flush_that_a_busy_server_refuses_says_why(server: FakeChild) -> None:
+    server.stats.in_flight = 1
+    async with serving(server) as url:
+        with pytest.raises(ServerUnreachableError, match="requests are running"):
+            await asyncio.to_thread(control.flush_cache, url, timeout_s=0.1)
+
+
 def test_generate_returns_the_engines_counts(url: str) -> None:
     assert control.generate(url, [1, 2], 5)["meta_info"]["completion_tokens"] == 5

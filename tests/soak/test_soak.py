@@ -142,6 +142,16 @@ def test_lengths_and_pool_are_those_that_were_given(tmp_path: Path) -> None:
         (["-p", "max_running_requests", "8"], "max_running_requests=8"),
         (["-p", "output_tokens", "2000"], "2096"),
         (["-p", "treshold", "4"], "treshold"),
+        (
+            ["-p", "temperature", "0.5"],
+            "temperature=0.5: a soak draws it anew for each request, leave it out",
+        ),
+        (["-p", "window_s", "7"], "window_s=7.0: a soak does not use this, leave it out"),
+        (["-p", "warmup_s", "7"], "warmup_s=7.0"),
+        (["-p", "refill", "false"], "refill=False"),
+        (["-p", "ignore_eos", "false"], "ignore_eos=False: a soak draws it anew for each request"),
+        (["-p", "ttft_limit_ms", "100"], "ttft_limit_ms=100.0"),
+        (["-p", "hold", "all"], "hold='all'"),
         (["--requests", "0"], "--requests"),
     ],
 )

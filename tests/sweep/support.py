@@ -31,7 +31,14 @@ def use_fake_engines(monkeypatch: pytest.MonkeyPatch) -> None:
 def servers_left() -> list[psutil.Process]:
     """Running fake engines below this process."""
     below = psutil.Process().children(recursive=True)
-    return [p for p in below if p.cmdline()[1:2] == [str(FAKE_ENGINE)]]
+    return [p for p in below if _command(p)[1:2] == [str(FAKE_ENGINE)]]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # it ended meanwhile; a zombie counts as gone, too
+        return []
 
 
 def gone(pid: int) -> bool:

@@ -16,14 +16,26 @@ from specswitch.sweep.grid import points, rotated
 from specswitch.sweep.measure import LiveServer, PointFailedError, complete_steps
 from specswitch.sweep.parameters import SweepParameters
 from specswitch.sweep.precheck import precheck
+from specswitch.sweep.used import SERVER, refuse_unused
 from specswitch.sweep.warm import MODES, forced_wave, warm_up
 
 SpeculatingPath = Literal["v1", "v2"]
-# Parameters of a sweep that would be passed over in silence.
-NOT_OURS = {
-    "out_dir": "--out says where the results go, leave it out",
-    "resume": "a calibration begins anew each time, leave it out",
-    "executor": "a calibration runs on this machine, leave it out",
+# The parameters of a sweep that a calibration uses. Its answers are always as long as `output_tokens` says.
+USED = SERVER | {
+    "concurrencies",
+    "repeats",
+    "dataset",
+    "prompt_tokens",
+    "output_tokens",
+    "temperature",
+    "request_timeout_s",
+}
+CURES = {
+    "arms": "a calibration has none; --path says which worker",
+    "out_dir": "--out says where the results go",
+    "resume": "a calibration begins anew each time",
+    "executor": "a calibration runs on this machine",
+    "ignore_eos": "steps of a known batch size need answers of a known length",
 }
 
 
@@ -37,15 +49,10 @@ class Plan(NamedTuple):
 def plan(parameters: SweepParameters, path: SpeculatingPath, out_dir: Path) -> Plan:
     """Check a calibration of `path`: concurrencies are the batch sizes, the arms are ours to choose.
 
-    Raises as `sweep.precheck.precheck`, and PreflightError for parameters that have no meaning here, or when an
+    Raises as `sweep.precheck.precheck`, and PreflightError for parameters that are not `USED`, or when an
     answer is too short to time a step.
     """
-    given = parameters.changed()
-    if "arms" in given:
-        raise PreflightError(f"arms={parameters.arms}: a calibration has none; --path says which worker")
-    for name, cure in NOT_OURS.items():
-        if name in given:
-            raise PreflightError(f"{name}={given[name]!r}: {cure}")
+    refuse_unused(parameters, USED, "a calibration", CURES)
     ours = SweepParameters.of({**parameters.changed(), "arms": [f"off-{path}"]})
     fewest = ours.output_tokens / (ours.num_draft_tokens or ours.num_steps + 1)
     if fewest < 3 * SETTLING_STEPS:

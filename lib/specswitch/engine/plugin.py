@@ -15,7 +15,6 @@ from typing import Any
 
 logger = logging.getLogger(__name__)
 
-NONCE = "SPECSWITCH_NONCE"
 API_KEY = "SPECSWITCH_API_KEY"  # the clients' key: in the shell of a user whose SGLang may be any
 
 

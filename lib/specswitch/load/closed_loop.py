@@ -12,7 +12,6 @@ import asyncio
 import math
 import threading
 import time
-from typing import Literal
 
 from specswitch.config import Workload
 from specswitch.load.own_loop import run_in_own_loop
@@ -30,8 +29,6 @@ from specswitch.load.sender import (
 from specswitch.metrics.records import RequestRecord
 from specswitch.metrics.window import BRIDGE_S, STEADY_SHARE, Window
 
-Ending = Literal["drain", "cancel"]
-
 
 async def run_closed_loop(
     url: str,
@@ -41,16 +38,14 @@ async def run_closed_loop(
     *,
     on_record: OnRecord | None = None,
     stop: StopEvent | None = None,
-    ending: Ending = "drain",
     api_key: str | None = None,
 ) -> LoadResult:
     """Load the server at `url` with `concurrency` requests in flight until the steady window is complete.
 
     `prompts[i]` is the prompt of request i, i = 0, 1, 2, ... `on_record` gets each record as soon as its
     request is over (write it to disk there: no later trouble can lose it). `stop` ends the run at once, from
-    any thread. `ending`: after the window `drain` lets the running requests finish, `cancel` cuts them off;
-    the engine notices a cut only some seconds later, so drain is the clean one. `api_key`: if the server wants
-    one.
+    any thread. After the window the running requests may finish: the engine notices a cut only some seconds later.
+    `api_key`: if the server wants one.
 
     The run gives up when every slot fails in a row or nothing succeeds within the request timeout; the
     records tell why. Raises ValueError for a concurrency below 1 or beyond what the open-file limit allows,
@@ -58,7 +53,7 @@ async def run_closed_loop(
     """
     check_concurrency(concurrency)
     sender = Sender(url, prompts, workload, on_record, stop, api_key)
-    return await _ClosedLoop(sender, workload, concurrency, ending).run()
+    return await _ClosedLoop(sender, workload, concurrency).run()
 
 
 def run_sync(
@@ -69,7 +64,6 @@ def run_sync(
     *,
     on_record: OnRecord | None = None,
     stop: threading.Event | None = None,
-    ending: Ending = "drain",
     api_key: str | None = None,
 ) -> LoadResult:
     """`run_closed_loop` for code that is not async: works with and without a running event loop.
@@ -85,7 +79,6 @@ def run_sync(
             concurrency,
             on_record=on_record,
             stop=halt,
-            ending=ending,
             api_key=api_key,
         ),
         on_interrupt=halt.set,
@@ -100,11 +93,10 @@ def first_tokens(output_tokens: int, slot: int, slots: int) -> int:
 class _ClosedLoop:
     """State of one run. Everything happens in one event loop, so plain attributes are enough."""
 
-    def __init__(self, sender: Sender, workload: Workload, concurrency: int, ending: Ending) -> None:
+    def __init__(self, sender: Sender, workload: Workload, concurrency: int) -> None:
         self._sender = sender
         self._workload = workload
         self._concurrency = concurrency
-        self._ending = ending
         self._slots_warm = 0
         self._refilling = True
         self._window_start_s: float | None = None
@@ -116,7 +108,9 @@ class _ClosedLoop:
                 slots = [group.create_task(self._slot(i)) for i in range(self._concurrency)]
                 stopped_by = await self._watch(self._sender.started_s)
                 self._refilling = False
-                if stopped_by != "window" or self._ending == "cancel":
+                if stopped_by == "window" and not await self._sender.drained(slots):
+                    stopped_by = "stop"
+                if stopped_by != "window":
                     for slot in slots:
                         slot.cancel()
         except BaseExceptionGroup as problems:

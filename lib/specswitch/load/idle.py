@@ -1,7 +1,7 @@
-"""Between two points: wait until the server has nothing left to do, and empty its prefix cache.
+"""Between two points: wait until the server has nothing left to do, and see what it still holds.
 
-A request that the client cut off runs on in the engine for some seconds, and a flush is refused while
-anything runs. Plain functions for callers without an event loop of their own; they work inside one, too.
+A request that the client cut off runs on in the engine for some seconds. Plain functions for callers without an
+event loop of their own; they work inside one, too.
 """
 
 from __future__ import annotations
@@ -33,14 +33,6 @@ def tokens_in_use(url: str, timeout_s: float = 60.0, *, api_key: str | None = No
     return run_in_own_loop(lambda: _tokens_in_use(url.rstrip("/"), timeout_s, api_key))
 
 
-def flush_prefix_cache(url: str, timeout_s: float = 60.0, *, api_key: str | None = None) -> None:
-    """Empty the prefix cache, waiting until the server is idle. Its cumulative counters start anew.
-
-    Raises RuntimeError when the server refuses (something still runs), ConnectionError when it is not there.
-    """
-    run_in_own_loop(lambda: _flush(url.rstrip("/"), timeout_s, api_key))
-
-
 async def _wait_until_idle(url: str, timeout_s: float, api_key: str | None) -> float:
     start_s = time.monotonic()
     async with _session(timeout_s, api_key) as session:
@@ -70,19 +62,6 @@ async def _total(session: aiohttp.ClientSession, url: str, name: str) -> int:
             return int((await response.json())["aggregate"][name])
     except aiohttp.ClientError as problem:
         raise ConnectionError(f"{url}/v1/loads: {problem}") from problem
-
-
-async def _flush(url: str, timeout_s: float, api_key: str | None) -> None:
-    try:
-        async with (
-            _session(timeout_s, api_key) as session,
-            session.post(f"{url}/flush_cache", params={"timeout": f"{timeout_s:g}"}) as response,
-        ):
-            text = await response.text(errors="replace")
-    except aiohttp.ClientError as problem:
-        raise ConnectionError(f"{url}/flush_cache: {problem}") from problem
-    if response.status != 200:
-        raise RuntimeError(f"{url} did not flush its prefix cache (HTTP {response.status}): {text.strip()}")
 
 
 def _session(timeout_s: float, api_key: str | None) -> aiohttp.ClientSession:

@@ -57,6 +57,8 @@ async def run_over_time(
     try:
         async with sender, asyncio.TaskGroup() as group:
             stopped_by = await load.drive(group)
+            if stopped_by == "end" and not await sender.drained(load.running):
+                stopped_by = "stop"
             if stopped_by != "end":
                 load.cancel()
     except BaseExceptionGroup as problems:
@@ -126,6 +128,11 @@ class _Slots:
         self._running: dict[int, asyncio.Task[None]] = {}
         self._ended = False
 
+    @property
+    def running(self) -> list[asyncio.Task[None]]:
+        """Every slot that was opened, the ended ones among them."""
+        return list(self._running.values())
+
     async def drive(self, group: asyncio.TaskGroup) -> StoppedBy:
         """Open slots as they are wanted, until the shape ends or something stops it."""
         while True:
@@ -145,7 +152,7 @@ class _Slots:
 
     def cancel(self) -> None:
         """Cut off what runs."""
-        for task in self._running.values():
+        for task in self.running:
             task.cancel()
 
     async def _slot(self, slot: int) -> None:
@@ -171,6 +178,11 @@ class _Arrivals:
         self._output_tokens = output_tokens
         self._running: set[asyncio.Task[object]] = set()
 
+    @property
+    def running(self) -> list[asyncio.Task[object]]:
+        """The requests that are under way."""
+        return list(self._running)
+
     async def drive(self, group: asyncio.TaskGroup) -> StoppedBy:
         """Send each request when it is due, until the last one or until something stops it."""
         for due_s in self._due_s:
@@ -189,7 +201,7 @@ class _Arrivals:
 
     def cancel(self) -> None:
         """Cut off what runs."""
-        for task in self._running:
+        for task in self.running:
             task.cancel()
 
     def _why_stop(self, now_s: float) -> StoppedBy | None:

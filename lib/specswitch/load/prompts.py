@@ -49,22 +49,13 @@ class Prompts:
         return self.ids[index % len(self.ids)]
 
 
-def load_prompts(
-    dataset: str,
-    model_dir: Path,
-    prompt_tokens: int,
-    seed: int,
-    *,
-    part: tuple[int, int] = (0, 1),
-    bundled_file: Path | None = None,
-) -> Prompts:
+def load_prompts(dataset: str, model_dir: Path, prompt_tokens: int, seed: int) -> Prompts:
     """Prompts of `prompt_tokens` ids for the model whose `tokenizer.json` lies in `model_dir`.
 
-    dataset: `pydocs` (held-out text that comes with the package; `bundled_file` overrides where it lies),
-    `file:PATH.jsonl` (one `{"text": ...}` a line) or `random` (uniform ids, flagged synthetic; needs no tokenizer).
+    dataset: `pydocs` (held-out text that comes with the package), `file:PATH.jsonl` (one
+    `{"text": ...}` a line) or `random` (uniform ids, flagged synthetic; needs no tokenizer).
     Prompts begin with the special tokens that the tokenizer puts before a text (such as BOS).
     seed: order of the prompts; the same seed gives the same prompts, which is what paired arms need.
-    part: (k, n) keeps every n-th slice from the k-th on: different k of the same n share no prompt.
 
     Raises ValueError on an unknown dataset, a damaged file, or texts too short; FileNotFoundError.
     """
@@ -84,17 +75,8 @@ def load_prompts(
     if dataset == RANDOM:
         slices = _random_slices(tokenizer, body_tokens, rng)
     else:
-        slices = _text_slices(_read_texts(_dataset_file(dataset, bundled_file)), tokenizer, body_tokens, rng)
-    k, n = part
-    if not 0 <= k < n:
-        raise ValueError(f"part={part}: (k, n) needs 0 <= k < n")
-    mine = slices[k::n]
-    if not mine:
-        raise ValueError(
-            f"dataset {dataset!r} gives {len(slices)} prompts of {prompt_tokens} tokens, none for part {k} "
-            f"of {n}: use shorter prompts or a larger dataset"
-        )
-    return Prompts(dataset, dataset == RANDOM, prompt_tokens, tuple((*prefix, *ids) for ids in mine))
+        slices = _text_slices(_read_texts(_dataset_file(dataset)), tokenizer, body_tokens, rng)
+    return Prompts(dataset, dataset == RANDOM, prompt_tokens, tuple((*prefix, *ids) for ids in slices))
 
 
 def leading_specials(tokenizer: Tokenizer) -> tuple[int, ...]:
@@ -105,12 +87,11 @@ def leading_specials(tokenizer: Tokenizer) -> tuple[int, ...]:
     return tuple(encoding.ids[: encoding.special_tokens_mask.index(0)])
 
 
-def _dataset_file(dataset: str, bundled_file: Path | None) -> Path:
+def _dataset_file(dataset: str) -> Path:
     if dataset.startswith(FILE_PREFIX):
         path = Path(dataset.removeprefix(FILE_PREFIX))
     elif dataset in BUNDLED:
-        data = files("specswitch").joinpath("models", "data", BUNDLED[dataset])
-        path = bundled_file or Path(str(data))
+        path = Path(str(files("specswitch").joinpath("models", "data", BUNDLED[dataset])))
     else:
         known = ", ".join([*BUNDLED, RANDOM, f"{FILE_PREFIX}PATH.jsonl"])
         raise ValueError(f"unknown dataset {dataset!r}, use one of: {known}")

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -58,7 +58,8 @@ class LoadResult:
 class Sender:
     """Sends prompt 0, 1, 2, ... to one server. Use as an async context manager, in one event loop.
 
-    `on_record` gets each record as soon as its request is over. `stop` is only read, by `asked_to_stop`.
+    `on_record` gets each record as soon as its request is over. `stop` is only read, by `asked_to_stop`
+    and `drained`.
     `api_key`: if the server wants one.
     """
 
@@ -125,6 +126,18 @@ class Sender:
             return True
         silent_s = now_s - self._last_success_s
         return self._failures_in_a_row > 0 and silent_s > self._asked.request_timeout_s
+
+    async def drained(self, running: Iterable[asyncio.Task[Any]]) -> bool:
+        """Wait until all `running` are over: true. False, at once, when somebody asks to stop before that.
+
+        Failures do not cut it short: each request that still runs has its own timeout, and nothing new is sent.
+        """
+        tasks = list(running)
+        while not all(task.done() for task in tasks):
+            if self.asked_to_stop():
+                return False
+            await asyncio.sleep(TICK_S)
+        return True
 
     def result(self, stopped_by: StoppedBy, window: Window | None = None) -> LoadResult:
         """What the load left, ended now."""

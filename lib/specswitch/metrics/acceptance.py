@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from specswitch.metrics.ratio import Ratio, pooled
-from specswitch.metrics.records import RequestRecord, StepRecord
+from specswitch.metrics.ratio import Ratio
+from specswitch.metrics.records import StepRecord
 from specswitch.metrics.window import Window
 
 Steps = Sequence[StepRecord]
@@ -63,20 +63,3 @@ def max_running(steps: Steps) -> int | None:
 def mean_running(steps: Steps) -> float | None:
     """Mean decode batch over steps; None when no step was recorded."""
     return sum(s.batch for s in steps) / len(steps) if steps else None
-
-
-def request_accept_length(record: RequestRecord) -> Ratio:
-    """Accept length of one request from the engine's own verify count.
-
-    (output tokens - 1) / verify steps: the first token comes from the prefill. Right only where every decode
-    step speculated (arm `always`): tokens of plain steps would sit in the numerator alone. Undefined when the
-    engine reports no verify steps.
-    """
-    if not record.spec_verify_ct or not record.completion_tokens:
-        return Ratio(0, 0)
-    return Ratio(record.completion_tokens - 1, record.spec_verify_ct)
-
-
-def always_on_accept_length(records: Iterable[RequestRecord]) -> Ratio:
-    """`request_accept_length` pooled over completed requests. For arm `always` only."""
-    return pooled(request_accept_length(r) for r in records if r.outcome == "ok")

@@ -1,4 +1,4 @@
-"""95 % intervals over repeats: a mean, a paired difference, a paired ratio. Student's t.
+"""95 % intervals over repeats: a mean, a paired ratio. Student's t.
 
 A bare single run is no result: with one value the interval is undefined and its ends are None.
 """
@@ -59,13 +59,6 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     quantile = float(stdtrit(len(values) - 1, (1 + confidence) / 2))
     half = quantile * stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half, len(values))
-
-
-def paired_difference(
-    a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE
-) -> Interval | None:
-    """Mean of a[i] - b[i] with its interval; i is the repeat. ValueError when the lengths differ."""
-    return mean_interval([x - y for x, y in zip(a, b, strict=True)], confidence)
 
 
 def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:

@@ -44,7 +44,6 @@ class ServerFlags:
     disable_cuda_graph: bool = False
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
-    data_parallel_size: int = 1
     enable_dp_attention: bool = False
     enable_two_batch_overlap: bool = False
     sleep_on_idle: bool = False

@@ -20,6 +20,7 @@ from specswitch.serving.launch import start
 from specswitch.serving.path_rules import PathDecision
 
 NAME = "somebodys_change"
+SPEC_V2 = ("0", None)  # values of SGLANG_ENABLE_SPEC_V2, None for unset
 LOADED, RAN = "changed eagle_worker_v2.py: loaded", "changed eagle_worker_v2.py: runs"
 _CHANGED = "sglang.srt.speculative.eagle_worker_v2.EAGLEWorkerV2.forward_batch_generation"
 _PLUGIN = f'''\
@@ -73,16 +74,14 @@ def replay(
     argv: Sequence[str],
     shell: Mapping[str, str],
     folder: Path,
-    spec_v2: Sequence[str | None] = ("0", None),
     ready_timeout_s: float = 300.0,
 ) -> list[Outcome]:
-    """Start `argv` with the change once for each value of SGLANG_ENABLE_SPEC_V2, one after the other.
+    """Start `argv` with the change twice: with SGLANG_ENABLE_SPEC_V2 as `SPEC_V2` says, one after the other.
 
     Args:
         argv: server flags that take v2 unless the variable says otherwise.
         shell: the environment otherwise.
         folder: an empty one, for the change and the logs.
-        spec_v2: values of the variable, None for unset.
         ready_timeout_s: seconds for each server to get ready.
 
     Raises:
@@ -96,7 +95,7 @@ def replay(
     changed = {**shell, **write_change(folder)}
     return [
         _start(argv, environment(changed, value), folder / f"server-{i}.log", wanted, ready_timeout_s)
-        for i, value in enumerate(spec_v2)
+        for i, value in enumerate(SPEC_V2)
     ]
 
 

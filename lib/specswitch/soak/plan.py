@@ -9,17 +9,25 @@ from typing import Literal
 
 from specswitch.config import Point, ServerConfig
 from specswitch.load.prompts import Prompts
-from specswitch.serving.errors import PreflightError
 from specswitch.soak.asks import Mix
 from specswitch.sweep.grid import launch_config, points
 from specswitch.sweep.parameters import SweepParameters
 from specswitch.sweep.precheck import precheck
+from specswitch.sweep.used import SERVER, refuse_unused
 
 SpeculatingPath = Literal["v1", "v2"]
 # A small pool: the prefix cache fills it within seconds, then slots are evicted and used again all the time.
 DEFAULTS = {"prompt_tokens": 96, "output_tokens": 64, "max_total_tokens": 2560}
-# Parameters of a sweep that have no meaning here.
-OWN = ("arms", "concurrencies", "repeats", "temperature", "executor", "out_dir", "resume")
+# The parameters of a sweep that a soak uses.
+USED = SERVER | {"dataset", "prompt_tokens", "output_tokens", "request_timeout_s"}
+CURES = {
+    "arms": "--path and --threshold say what is soaked",
+    "concurrencies": "the load goes up to three times the --threshold",
+    "repeats": "--requests and --minutes say how much",
+    "out_dir": "--out says where the results go",
+    "temperature": "a soak draws it anew for each request",
+    "ignore_eos": "a soak draws it anew for each request",
+}
 STRICT = {
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
@@ -58,17 +66,12 @@ def make_plan(
 
     The load goes up to three times the threshold. `minutes` are for all paths together.
 
-    Raises as `sweep.precheck.precheck`, and PreflightError for parameters that have no meaning here.
+    Raises as `sweep.precheck.precheck`, and PreflightError for parameters that are not `USED`.
     """
-    given = parameters.changed()
-    own = [name for name in OWN if name in given]
-    if own:
-        raise PreflightError(
-            f"{', '.join(own)}: a soak chooses this itself, leave it out (there are --out, --path and --threshold)"
-        )
+    refuse_unused(parameters, USED, "a soak", CURES)
     peak = 3 * threshold
     arms = ["none", *(f"dynamic-{path}-t{threshold}" for path in paths)]
-    ours = SweepParameters.of({**given, "arms": arms, "concurrencies": [peak], "repeats": 1})
+    ours = SweepParameters.of({**parameters.changed(), "arms": arms, "concurrencies": [peak], "repeats": 1})
     checked = precheck(ours.plan(), folder, hold="one")
     by_path = {p.server.path: p for p in points(ours.plan(), "one")}
     return SoakPlan(

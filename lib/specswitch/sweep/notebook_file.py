@@ -45,13 +45,5 @@ def load_template(path: Path) -> dict[str, Any]:
     return notebook
 
 
-def parameters_cell(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The values that the tagged cell assigns, found by running it alone."""
-    cell = next(c for c in notebook["cells"] if PARAMETERS in c["metadata"].get("tags", ()))
-    namespace: dict[str, Any] = {}
-    exec("".join(cell["source"]), namespace)
-    return {k: v for k, v in namespace.items() if not k.startswith("_")}
-
-
 def _all_tags(notebook: dict[str, Any]) -> list[str]:
     return [tag for cell in notebook["cells"] for tag in cell["metadata"].get("tags", ())]

@@ -21,7 +21,7 @@ from specswitch.load.crossing_plan import AnyPlan, AnyPoint
 from specswitch.metrics.point import request_counts
 from specswitch.results import Run, read_run
 from specswitch.results.layout import SERVERS
-from specswitch.results.lock import locked
+from specswitch.results.lock import locked_for_all_users
 from specswitch.results.manifest import RunRequest
 from specswitch.results.provenance import git_state
 from specswitch.results.store import RunStore, open_store
@@ -112,13 +112,16 @@ def measure_here(work: Work) -> Generator[Done, None, None]:
 
 @contextmanager
 def alone_on(device: str) -> Iterator[None]:
-    """On GPUs, one sweep at a time: two would fill the memory of both and measure each other."""
+    """On GPUs, one sweep at a time, whoever runs it: two would fill the memory of both and measure each other.
+
+    Raises as `locked_for_all_users`.
+    """
     if device != "cuda":
         yield
         return
     visible = re.sub(r"\W+", "-", os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
-    busy = "measuring on the same GPUs: wait for it"
-    with locked(Path(tempfile.gettempdir()), f"specswitch-gpus-{visible}.lock", busy):
+    lock = Path(tempfile.gettempdir()) / f"specswitch-gpus-{visible}.lock"
+    with locked_for_all_users(lock, f"measuring on the same GPUs ({lock} is locked): wait for it"):
         yield
 
 

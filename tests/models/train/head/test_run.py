@@ -11,8 +11,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from models.draft_tensors import DRAFT_TENSORS
 from specswitch.models import pair, reference
-from specswitch.models.checkpoint import DRAFT_TENSORS, shape_of
+from specswitch.models.checkpoint import shape_of
 from specswitch.models.pair import sha256
 from specswitch.models.train.head.__main__ import main
 from specswitch.models.train.head.answers import load_answers
