@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `fakes`, when ru
 
 from fakes.fake_server import Behaviour, FakeServer, serving
 from specswitch import __version__
-from specswitch.serving.flags import parse_flags
+from specswitch.serving.flags import parse_flags, ranges_of
 from specswitch.serving.path_rules import decide
 
 STUBBORN_HELPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -34,7 +34,7 @@ STUBBORN_HELPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG
 def honest_state(argv: list[str]) -> dict[str, Any]:
     """What a patched engine with these flags would say about itself in this environment."""
     flags = parse_flags(argv)
-    decision = decide(flags, os.environ)
+    decision, ranges = decide(flags, os.environ), ranges_of(flags)
     return {
         "version": __version__,
         "nonce": os.environ.get("SPECSWITCH_NONCE"),
@@ -49,6 +49,7 @@ def honest_state(argv: list[str]) -> dict[str, Any]:
         "threshold": flags.speculative_disable_batch_threshold,
         "enable_threshold": flags.speculative_enable_batch_threshold,
         "dwell": flags.speculative_switch_dwell,
+        "ranges": None if ranges is None else [list(r) for r in ranges],
         "sync": (flags.speculative_draft_sync or "lazy") if flags.dynamic else None,
     }
 

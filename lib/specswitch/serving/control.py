@@ -6,7 +6,6 @@ Works with any URL, launched by us or not. Proxies from the environment are igno
 from __future__ import annotations
 
 import functools
-import itertools
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 
 from specswitch.config import SyncRule
+from specswitch.serving.batch_table import are_ranges
 from specswitch.serving.errors import PluginMissingError, RuleRefusedError, ServerUnreachableError
 
 KEY = "specswitch"
@@ -162,20 +162,10 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
             raise RuleRefusedError(f"{key}={value!r}: give a whole number >= 0, or none")
         if key == "dwell" and not (whole and value >= 1):
             raise RuleRefusedError(f"dwell={value!r}: give a whole number of steps >= 1")
-        if key == "ranges" and not (value is None or _are_ranges(value)):
+        if key == "ranges" and not (value is None or are_ranges(value)):
             raise RuleRefusedError(f"ranges={value!r}: give ascending pairs, e.g. [[1,4],[9,16]], or none")
         if key == "sync" and value not in SYNC_RULES:
             raise RuleRefusedError(f"sync={value!r}: choose one of {', '.join(SYNC_RULES)}")
-
-
-def _are_ranges(value: Any) -> bool:
-    """Whether this is a list of [first, last], whole numbers >= 1, ascending and not overlapping."""
-    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return False
-    ends = [end for pair in value for end in pair]
-    if not ends or not all(type(end) is int and end >= 1 for end in ends):
-        return False
-    return all(a <= b for a, b in value) and all(p[1] < q[0] for p, q in itertools.pairwise(value))
 
 
 def _check_order(rule: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from specswitch.serving import engine_options, model_checks, model_files, path_rules, port
 from specswitch.serving.argv import SECRET_FLAGS
 from specswitch.serving.errors import FlagError, PreflightError
-from specswitch.serving.flags import ServerFlags, rule_of
+from specswitch.serving.flags import ServerFlags, ranges_of, rule_of
 from specswitch.serving.gpus import count_gpus
 
 NO_MODEL_PATH = "--model-path is missing: give a local model directory"
@@ -40,6 +40,10 @@ def examine(flags: ServerFlags, env: Mapping[str, str]) -> tuple[path_rules.Path
     """
     rule_of(flags)
     problems: list[str] = []
+    try:
+        ranges_of(flags)
+    except FlagError as e:
+        problems.append(str(e))
     target = _config(flags.model_path, "model", problems)
     draft = _config(flags.speculative_draft_model_path, "draft", problems)
     decision = path_rules.decide(flags, env, _architecture(target), _architecture(draft))
