@@ -57,8 +57,8 @@ def honest_state(argv: list[str]) -> dict[str, Any]:
 class FakeChild(FakeServer):
     """The shared fake server with late readiness and a rule that can be set."""
 
-    def __init__(self, state: dict[str, Any], ready_after_s: float = 0.0) -> None:
-        super().__init__(Behaviour(info=state))
+    def __init__(self, state: dict[str, Any], ready_after_s: float = 0.0, api_key: str | None = None) -> None:
+        super().__init__(Behaviour(info=state, api_key=api_key))
         self.ready_s = time.monotonic() + ready_after_s
         self.refuse_changes = False
         self.ignore_changes = False
@@ -85,10 +85,11 @@ class FakeChild(FakeServer):
 
 async def _main(argv: list[str]) -> None:
     state = honest_state(argv) | json.loads(os.environ.get("FAKE_STATE", "{}"))
-    server = FakeChild(state, float(os.environ.get("FAKE_READY_AFTER_S", "0")))
+    flags = parse_flags(argv)
+    server = FakeChild(state, float(os.environ.get("FAKE_READY_AFTER_S", "0")), flags.api_key)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with serving(server, parse_flags(argv).port):
+    async with serving(server, flags.port):
         await stop.wait()
 
 
