@@ -10,6 +10,7 @@ helper in a session of its own that ignores SIGTERM, and writes its pid to FILE.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `fakes`, when ru
 
 from fakes.fake_server import Behaviour, FakeServer, serving
 from specswitch import __version__
+from specswitch.engine.policy import Rule, RuleError, parse_ranges
 from specswitch.serving.flags import parse_flags, ranges_of
 from specswitch.serving.path_rules import decide
 
@@ -79,8 +81,22 @@ class FakeChild(FakeServer):
     async def set_internal_state(self, request: web.Request) -> web.Response:
         changes = (await request.json())["server_args"]["specswitch"]
         if not self.refuse_changes and not self.ignore_changes:
-            self.behaviour.info.update(changes)
+            try:
+                self.behaviour.info.update(self._rule_after(changes))
+            except RuleError:
+                return web.json_response([False])
         return web.json_response([not self.refuse_changes])
+
+    def _rule_after(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """What the changes make of the rule in force, by the engine room's own rule."""
+        fields = {k: v for k, v in changes.items() if k != "sync"}
+        if fields.get("ranges") is not None:
+            fields["ranges"] = parse_ranges(fields["ranges"])
+        info = self.behaviour.info
+        rule = Rule(info["threshold"], info["enable_threshold"], info["dwell"]).changed(**fields)
+        ranges = None if rule.ranges is None else [list(r) for r in rule.ranges]
+        sync = changes.get("sync", info["sync"])
+        return {**dataclasses.asdict(rule), "ranges": ranges, "sync": sync}
 
 
 async def _main(argv: list[str]) -> None:

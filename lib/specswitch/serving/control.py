@@ -63,7 +63,8 @@ def set_rule(
         api_key: if the server wants one.
         timeout_s: seconds for each of the two requests.
         changes: any of threshold (None = always speculate), enable_threshold, dwell, sync, and `ranges`,
-            [first, last] batch ranges in which to speculate, which take the place of the thresholds.
+            [first, last] batch ranges in which to speculate, which take the place of the thresholds. A threshold
+            below the enable_threshold in force, or None, without a new one: the server drops the hysteresis.
 
     Raises:
         RuleRefusedError: an impossible value, a server without a rule, or a change that did not take.
@@ -75,7 +76,8 @@ def set_rule(
             f"the server at {url} runs the stock {before.get('worker_class')}: it has no rule to change; start it "
             "with a threshold"
         )
-    _check_order({**before, **changes})
+    if changes.get("enable_threshold") is not None:  # a threshold alone below it drops the hysteresis
+        _check_order({**before, **changes})
     body = {"server_args": {KEY: changes}}
     answer = _request("POST", url, "/set_internal_state", json=body, api_key=api_key, timeout_s=timeout_s)
     if _json(answer) != [True]:
