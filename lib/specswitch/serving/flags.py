@@ -41,6 +41,7 @@ class ServerFlags:
     sampling_backend: str | None = None
     page_size: int | None = None
     max_running_requests: int | None = None
+    max_total_tokens: int | None = None
     cuda_graph_max_bs: int | None = None
     disable_cuda_graph: bool = False
     tensor_parallel_size: int = 1

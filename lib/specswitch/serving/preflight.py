@@ -121,24 +121,6 @@ def check_output(*directories: Path) -> None:
             ) from e
 
 
-def check_context(model: str, draft: str | None, context_length: int | None, needed_tokens: int) -> None:
-    """Make sure that `needed_tokens` (prompt and output together) fit the context of target and draft.
-
-    Raises:
-        PreflightError: says which limit is too small.
-    """
-    limits = {"context_length": context_length}
-    for what, directory in (("model", model), ("draft", draft)):
-        if directory is not None:
-            config = model_files.text_config(model_files.read_config(Path(directory), what))
-            limits[f"the {what}'s max_position_embeddings"] = config.get("max_position_embeddings")
-    for name, limit in limits.items():
-        if limit is not None and needed_tokens > limit:
-            raise PreflightError(
-                f"prompt and output need {needed_tokens} tokens, {name} is {limit}: shorten the workload"
-            )
-
-
 def choose_port(host: str, number: int | None) -> int:
     """The port that was asked for, if it is free, or a free one.
 
