@@ -263,13 +263,20 @@ def test_temporary_files_go_with_the_server(tmp_path: Path, end: str) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("end", ["stop", "by itself"])
+@pytest.mark.parametrize("end", ["stop", "by itself", "supervisor killed"])
 def test_semaphores_and_shared_memory_of_a_killed_tree_are_removed(tmp_path: Path, end: str) -> None:
     process, (_, *shared) = leaves(tmp_path, *(["die"] if end == "by itself" else []))
     assert [p.parent.name for p in shared] == [
         "shm"
     ] * 3  # the last one made when no process was new any more
-    process.stop() if end == "stop" else process.wait()
+    if end == "stop":
+        process.stop()
+    elif end == "by itself":
+        process.wait()
+    else:
+        os.kill(process._supervisor.pid, signal.SIGKILL)
+        process._supervisor.wait()
+        process.poll()
     assert [p for p in shared if p.exists()] == []
 
 
