@@ -81,7 +81,10 @@ def test_one_request_alone_fits_the_kv_cache_in_its_last_step_too(
 
 
 def test_the_kv_cache_is_counted_in_pages(config: ServerConfig) -> None:
-    check(config, "none", 47, 47, max_total_tokens=112, page_size=16)
+    for prompt, longest in ((48, 47), (49, 31)):
+        check(config, "v2", prompt, longest, max_total_tokens=112, page_size=16)
+        with pytest.raises(PreflightError, match=r"a KV cache of 113 tokens .*at least 128"):
+            check(config, "v2", prompt, longest + 1, max_total_tokens=112, page_size=16)
     with pytest.raises(PreflightError, match=r"max_total_tokens is 127: .*at least 128"):
         check(config, "none", 49, 40, max_total_tokens=127, page_size=16)
 
