@@ -27,7 +27,7 @@ COMMANDS = {
 }  # fmt: skip
 # Files of the run folder that may stay, as the commands say.
 KEPT = re.compile(
-    r"(.*\.log|manifest\.json|report\.html|executed\.ipynb|soak\.json|points(/.*)?|servers|"
+    r"(.*\.log|manifest\.json|report\.html|executed\.ipynb|soak\.json|unfinished\.json|points(/.*)?|servers|"
     r"steps|\.(batch\.|run\.)?lock)"
 )
 

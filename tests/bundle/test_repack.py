@@ -109,3 +109,23 @@ def test_a_damaged_wheel_is_named(damage, tmp_path: Path) -> None:
     source.write_bytes(damage(source.read_bytes()))
     with pytest.raises(BundleError, match=r"first-1.0-py3-none-any.whl .*download it again"):
         repack(source, tmp_path / "copy.whl")
+
+
+def test_a_wheel_with_a_damaged_file_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "x-1-py3-none-any.whl"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/a.py", bytes(range(256)) * 100)
+        archive.writestr("x-1.dist-info/RECORD", b"x/a.py,,\nx-1.dist-info/RECORD,,\n")
+    data = bytearray(source.read_bytes())
+    start = 30 + len("x/a.py")
+    data[start : start + 40] = b"\xff" * 40
+    source.write_bytes(data)
+    with pytest.raises(BundleError, match=r"x-1-py3-none-any.whl cannot be read .*download it again"):
+        repack(source, tmp_path / "copy.whl")
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_full_disk_is_not_the_wheels_fault(size: int, tmp_path: Path) -> None:
+    source = make_wheel(tmp_path, "first", "1.0", {"first/x.so": b"x" * size})
+    with pytest.raises(OSError, match="No space left"):
+        repack(source, Path("/dev/full"))

@@ -7,15 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from specswitch.calibration import outcome
 from specswitch.calibration.outcome import OTHER_LENGTHS
 from specswitch.cli import main
 from specswitch.engine.policy import load_batch_table
 from specswitch.metrics import break_even
+from specswitch.results.layout import ResultsError
+from specswitch.sweep import warm
 from sweep.support import servers_left, use_fake_engines
 
 SMALL = ["-p", "concurrencies", "1,2,4,8", "-p", "repeats", "2", "-p", "prompt_tokens", "8"]
@@ -24,6 +29,10 @@ LONG = ["-p", "output_tokens", "200"]  # a busy machine gives the fake server fe
 
 def calibrate(out: Path, *more: str):
     return CliRunner().invoke(main, ["calibrate", "--out", str(out), *SMALL, *LONG, *more])
+
+
+def waves_in(file: Path) -> list[dict[str, Any]]:
+    return json.loads(file.read_text(encoding="utf-8"))["waves"]
 
 
 @pytest.fixture
@@ -51,7 +60,9 @@ def test_known_step_times_give_their_table(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_the_servers_log_and_nothing_else(tmp_path: Path, kind: signal.Signals) -> None:
+def test_a_signal_leaves_the_servers_log_and_the_step_times_so_far(
+    tmp_path: Path, kind: signal.Signals
+) -> None:
     out, scratch = tmp_path / "c", tmp_path / "scratch"
     scratch.mkdir()
     command = [sys.executable, "-m", "specswitch", "calibrate", "--out", str(out), *SMALL, *LONG]
@@ -65,13 +76,15 @@ def test_a_signal_leaves_the_servers_log_and_nothing_else(tmp_path: Path, kind: 
         said = ""
         while not said.startswith("batch "):  # the first step times are there
             said = program.stderr.readline()
+            assert said, "it ended before"
         assert list(scratch.glob("specswitch-calibrate-*"))
         program.send_signal(kind)
         rest = program.stderr.read()
     assert program.returncode == 1
-    assert f"error: interrupted by {kind.name}: no step times were kept" in rest
+    assert f"error: interrupted by {kind.name}; step times so far: {out / 'unfinished.json'}" in rest
     assert f"the server's log: {out / 'server.log'}" in rest
-    assert [p.name for p in out.iterdir()] == ["server.log"]
+    assert sorted(p.name for p in out.iterdir()) == ["server.log", "unfinished.json"]
+    assert waves_in(out / "unfinished.json")[0]["batch"] == 1
     assert list(scratch.iterdir()) == []
     assert servers_left() == []
 
@@ -134,6 +147,53 @@ def test_requests_that_fail_end_it_and_no_server_stays(tmp_path: Path) -> None:
     assert "requests failed" in answer.output
     assert not (tmp_path / "c" / "calibration.json").exists()
     assert servers_left() == []
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize("error", [TimeoutError, ConnectionError])
+def test_a_server_that_does_not_come_to_rest_ends_it_with_cause_and_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    waits = iter(range(100))
+
+    def wait(*_: Any, **__: Any) -> float:
+        if next(waits) == 12:  # eight to warm up
+            raise error("http://x still has 3 requests after 60 s")
+        return 0.0
+
+    monkeypatch.setattr(warm, "wait_until_idle", wait)
+    answer = calibrate(tmp_path / "c")
+    assert answer.exit_code == 1, answer.output
+    assert (
+        "error: http://x still has 3 requests after 60 s: see the log, and calibrate again" in answer.stderr
+    )
+    assert str(tmp_path / "c" / "server.log") in answer.stderr
+    assert len(waves_in(tmp_path / "c" / "unfinished.json")) == 4
+    assert servers_left() == []
+    assert calibrate(tmp_path / "c").exit_code == 0
+    assert not (tmp_path / "c" / "unfinished.json").exists()
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_folder_that_can_no_longer_be_written_loses_no_step_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = outcome.write_json
+
+    def full(path: Path, data: dict[str, Any]) -> None:
+        if path.is_relative_to(tmp_path / "c"):
+            raise ResultsError(f"cannot write {path}: the disk is full: free some space")
+        write(path, data)
+
+    monkeypatch.setattr(outcome, "write_json", full)
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
+    answer = calibrate(tmp_path / "c")
+    assert answer.exit_code == 1, answer.output
+    (instead,) = (tmp_path / "t").glob("specswitch-rescued-*")
+    assert f"free some space. What was measured is in {instead} instead" in answer.stderr
+    assert len(waves_in(instead / "calibration.json")) == 16
+    assert "accept length 2.00: speculate at batches 1 to 3" in answer.stdout
 
 
 @pytest.mark.engine

@@ -219,7 +219,7 @@ class FakeServer:
             due += event.delay_ms / 1000
             if (wait := due - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
-            if rid in self._aborted:
+            if rid is not None and rid.startswith(tuple(self._aborted)):  # by prefix, as the engine
                 await response.write(aborted(before))
                 break
             before = event

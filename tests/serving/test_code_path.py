@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from serving.support import clean_environment
 from specswitch.models import pair
 from specswitch.serving.code_path import (
     COMMON,
@@ -16,6 +18,7 @@ from specswitch.serving.code_path import (
     environment,
     foretell,
     in_package,
+    prove,
     written_spec,
 )
 
@@ -52,6 +55,15 @@ def reported(**changes: Any) -> dict[str, Any]:
 
 def seen(*more: str) -> Foretold:
     return foretell([*SERVED, *RULE, *more], {})
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_a_server_with_an_api_key_is_proved_with_it(target: Path, draft: Path, tmp_path: Path) -> None:
+    argv = [*EAGLE3, "--model-path", str(target), "--speculative-draft-model-path", str(draft)]
+    asked = foretell([*argv, *RULE, "--device", "cpu", "--api-key", "secret"], {})
+    rows = {row.what: row for row in prove(asked, clean_environment(), tmp_path / "server.log", 60.0)}
+    assert rows["worker_class"].agrees
+    assert rows["threshold"].reported == (4,)
 
 
 def verdicts(state: dict[str, Any], **more: Any) -> dict[str, bool | None]:

@@ -65,6 +65,19 @@ def test_threshold_none_means_always(url: str) -> None:
     assert control.set_rule(url, threshold=None, enable_threshold=None)["threshold"] is None
 
 
+@pytest.mark.parametrize("threshold", [3, 0, None])
+def test_a_threshold_below_the_enable_threshold_in_force_drops_the_hysteresis(
+    url: str, threshold: int | None
+) -> None:
+    after = control.set_rule(url, threshold=threshold)
+    assert (after["threshold"], after["enable_threshold"]) == (threshold, None)
+
+
+def test_ranges_take_the_place_of_the_thresholds(url: str) -> None:
+    after = control.set_rule(url, ranges=[[1, 4], [9, 16]])
+    assert (after["ranges"], after["threshold"], after["enable_threshold"]) == ([[1, 4], [9, 16]], None, None)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -76,7 +89,9 @@ def test_threshold_none_means_always(url: str) -> None:
         ({"dwell": 0}, "dwell=0"),
         ({"dwell": None}, "dwell=None"),
         ({"sync": "sometimes"}, "sometimes"),
-        ({"threshold": 3}, "enable_threshold=4"),
+        ({"enable_threshold": 9}, "enable_threshold=9 with threshold=8"),
+        ({"threshold": 3, "enable_threshold": 4}, "enable_threshold=4 with threshold=3"),
+        ({"threshold": None, "enable_threshold": 4}, "enable_threshold=4 with threshold=None"),
     ],
 )
 def test_an_impossible_change_is_refused_before_it_is_sent(

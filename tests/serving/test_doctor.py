@@ -66,6 +66,28 @@ def test_problems_are_exit_code_1_and_bad_flags_are_2(flags: list[str]) -> None:
     assert "--no-such-flag" in bad.output
 
 
+@pytest.mark.parametrize("text", [None, "", '{"speculate": [[4, 2]]}'])
+def test_a_batch_table_that_cannot_be_used_is_not_ready_to_serve_and_serve_refuses_it(
+    flags: list[str], tmp_path: Path, text: str | None
+) -> None:
+    table = tmp_path / "table.json"
+    if text is not None:
+        table.write_text(text, encoding="utf-8")
+    given = [*flags, "--speculative-batch-table", str(table)]
+    doctor, serve = (CliRunner().invoke(main, [verb, "--", *given]) for verb in ("doctor", "serve"))
+    assert (doctor.exit_code, serve.exit_code) == (1, 2)
+    assert "Not ready to serve." in doctor.output
+    assert all(str(table) in answer.output for answer in (doctor, serve))
+
+
+def test_a_good_batch_table_is_ready_to_serve(flags: list[str], tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text('{"speculate": [[1, 4]]}', encoding="utf-8")
+    found = diagnose([*flags, "--speculative-batch-table", str(table)], {})
+    assert found.healthy, found.to_text()
+    assert found.worker_class == "DynamicEAGLEWorkerV2"
+
+
 @pytest.mark.parametrize("flags", [[], ["--device", "cpu"], ["--device", "cpu", "--dtype", "float32"]])
 def test_without_a_model_path_it_says_what_it_could_not_check(flags: list[str]) -> None:
     answer = CliRunner().invoke(main, ["doctor", "--", *flags])

@@ -39,6 +39,7 @@ def state(**changes: Any) -> dict[str, Any]:
         "threshold": 8,
         "enable_threshold": 4,
         "dwell": 2,
+        "ranges": None,
         "sync": "lazy",
         "lazy_window": 128,
     } | changes
@@ -68,6 +69,7 @@ def test_the_server_that_was_asked_for_passes() -> None:
         ({"threshold": None}, errors.RuleMismatchError),
         ({"enable_threshold": None}, errors.RuleMismatchError),
         ({"dwell": 1}, errors.RuleMismatchError),
+        ({"ranges": [[1, 8]]}, errors.RuleMismatchError),
         ({"sync": "eager"}, errors.RuleMismatchError),
         ({"tp_rank": 1}, errors.RankCountError),
     ],
@@ -79,6 +81,27 @@ def test_every_difference_is_refused_with_its_own_class(
     with pytest.raises(error) as caught:
         check_identity(info(**changes), expected(), URL)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"ranges": [[1, 8]]}, r"ranges: asked \[\[1, 8\], \[33, 64\]\], the server has \[\[1, 8\]\]"),
+        ({"ranges": None}, "the batch table did not arrive"),
+        ({"threshold": 8}, "threshold"),
+        ({"dwell": 1}, "dwell"),
+        ({"sync": "eager"}, "sync"),
+    ],
+)
+def test_a_batch_table_has_to_be_in_force_with_the_rest_of_its_rule(
+    changes: dict[str, Any], named: str
+) -> None:
+    rule = Rule(dwell=2, sync="lazy")
+    asked = Expected("ours", expected().decision, rule, ranges=((1, 8), (33, 64)))
+    as_asked = {"threshold": None, "enable_threshold": None, "ranges": [[1, 8], [33, 64]]}
+    check_identity(info(**as_asked), asked, URL)
+    with pytest.raises(errors.RuleMismatchError, match=named):
+        check_identity(info(**as_asked | changes), asked, URL)
 
 
 def test_the_message_names_both_sides_and_the_reason() -> None:

@@ -197,15 +197,6 @@ def test_an_impossible_context_is_refused(target: Path, length: str, named: str)
         check(target, None, "--context-length", length)
 
 
-def test_a_workload_longer_than_the_drafts_context_is_refused(target: Path, tmp_path: Path) -> None:
-    short = write_draft(tmp_path / "short", max_position_embeddings=100)
-    preflight.check_context(str(target), None, 256, 200)
-    with pytest.raises(PreflightError, match="the draft's max_position_embeddings is 100"):
-        preflight.check_context(str(target), str(short), None, 200)
-    with pytest.raises(PreflightError, match="context_length is 128"):
-        preflight.check_context(str(target), None, 128, 200)
-
-
 def test_tensor_parallelism_that_does_not_divide_the_heads_is_refused(target: Path) -> None:
     with pytest.raises(PreflightError, match=r"size 3 does not divide .* 2 attention heads"):
         check(target, None, "--tp", "3")

@@ -223,7 +223,10 @@ LEAVES = """
         os.mkdir(os.path.join(tempfile.gettempdir(), "cache"))
         lock, memory = multiprocessing.get_context("spawn").Lock(), SharedMemory(create=True, size=64)
         left = [name, "/dev/shm/sem." + lock._semlock.name.lstrip("/"), "/dev/shm/" + memory.name.lstrip("/")]
-        time.sleep(1.5)  # a supervisor looks every second
+        time.sleep(2.5)  # a supervisor looks every second: by now it knows all these processes
+        late = SharedMemory(create=True, size=64)
+        left.append("/dev/shm/" + late.name.lstrip("/"))
+        time.sleep(2.5)
         with open(sys.argv[1] + ".tmp", "w") as f:
             f.write("\\n".join(left))
         os.replace(sys.argv[1] + ".tmp", sys.argv[1])
@@ -260,11 +263,20 @@ def test_temporary_files_go_with_the_server(tmp_path: Path, end: str) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("end", ["stop", "by itself"])
+@pytest.mark.parametrize("end", ["stop", "by itself", "supervisor killed"])
 def test_semaphores_and_shared_memory_of_a_killed_tree_are_removed(tmp_path: Path, end: str) -> None:
     process, (_, *shared) = leaves(tmp_path, *(["die"] if end == "by itself" else []))
-    assert [p.parent.name for p in shared] == ["shm", "shm"]
-    process.stop() if end == "stop" else process.wait()
+    assert [p.parent.name for p in shared] == [
+        "shm"
+    ] * 3  # the last one made when no process was new any more
+    if end == "stop":
+        process.stop()
+    elif end == "by itself":
+        process.wait()
+    else:
+        os.kill(process._supervisor.pid, signal.SIGKILL)
+        process._supervisor.wait()
+        process.poll()
     assert [p for p in shared if p.exists()] == []
 
 

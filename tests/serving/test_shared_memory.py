@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from specswitch.serving.shared_memory import mapped_by, remove_unused
+from specswitch.serving.shared_memory import inodes, mapped_by, remove_unused
 
 
 @pytest.fixture
@@ -26,6 +26,17 @@ def test_semaphores_and_shared_memory_of_a_process_are_found(memory: SharedMemor
     names = {path.name for path in mapped_by([os.getpid()])}
     assert {memory.name.lstrip("/"), "sem." + lock._semlock.name.lstrip("/")} <= names
     assert mapped_by([]) == {}
+
+
+def test_a_new_file_is_seen_and_one_of_another_kind_is_not(memory: SharedMemory) -> None:
+    file = Path("/dev/shm") / memory.name.lstrip("/")
+    other = Path("/dev/shm") / f"specswitch_test_{os.getpid()}"
+    other.write_bytes(b"x")
+    try:
+        assert file.stat().st_ino in inodes()
+        assert other.stat().st_ino not in inodes()
+    finally:
+        other.unlink()
 
 
 def test_what_a_process_still_uses_stays(memory: SharedMemory) -> None:

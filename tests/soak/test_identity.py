@@ -56,6 +56,20 @@ async def test_a_plain_server_that_does_not_answer_is_an_error_not_a_difference(
             await differing_of(url, [kept(5, (1, 2))])
 
 
+@pytest.mark.parametrize("own", [float("nan"), None])
+async def test_a_plain_server_whose_logprobs_are_no_numbers_is_an_error_with_a_cure(
+    monkeypatch: pytest.MonkeyPatch, own: float | None
+):
+    monkeypatch.setattr(
+        identity,
+        "score",
+        lambda url, prompt, ids, *_: ([-1.0] * len(ids), [identity._number(own)] * len(ids)),
+    )
+    async with serving(FakeServer(Behaviour())) as url:
+        with pytest.raises(NoReferenceError, match=r"request 7: a logprob is NaN.*another dtype"):
+            await differing_of(url, [kept(7, (9, 9, 9, 9, 9, 9))])
+
+
 async def test_a_server_without_logprobs_is_an_error():
     async with serving(FakeServer(Behaviour())) as url:
         with pytest.raises(NoReferenceError, match="no logprobs"):

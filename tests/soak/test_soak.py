@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from specswitch.cli import main
-from specswitch.soak import identity, memory, run
+from specswitch.results.layout import ResultsError
+from specswitch.soak import identity, memory, outcome, run
 from sweep.support import gone, servers_left, use_fake_engines
 
 SHORT = ["--requests", "150", "--minutes", "1", "-p", "prompt_tokens", "16", "-p", "output_tokens", "16"]
@@ -106,6 +108,29 @@ def test_a_token_that_the_plain_server_would_not_say_fails(
     assert "different from token 0, widest gap 2 nats" in answer.stdout
 
 
+@pytest.mark.usefixtures("fake")
+def test_a_folder_that_can_no_longer_be_written_loses_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = outcome.write_json
+
+    def full(path: Path, data: dict[str, Any]) -> None:
+        if path.is_relative_to(tmp_path / "s"):
+            raise ResultsError(f"cannot write {path}: the disk is full: free some space")
+        write(path, data)
+
+    monkeypatch.setattr(outcome, "write_json", full)
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
+    answer = soak(tmp_path / "s", *SHORT)
+    assert answer.exit_code == 1, answer.output
+    (instead,) = (tmp_path / "t").glob("specswitch-rescued-*")
+    assert f"free some space. What was measured is in {instead} instead" in answer.stderr
+    assert summary(instead)["passed"]
+    assert list(summary(instead)["paths"]) == ["v1", "v2"]
+    assert "v1: passed" in answer.stdout
+
+
 def test_an_interrupt_ends_it_at_once_and_leaves_no_server(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         use_fake_engines(patch)
@@ -140,7 +165,7 @@ def test_lengths_and_pool_are_those_that_were_given(tmp_path: Path) -> None:
         (["-p", "executor", "ray"], "executor"),
         (["-p", "arms", "none"], "arms"),
         (["-p", "max_running_requests", "8"], "max_running_requests=8"),
-        (["-p", "output_tokens", "2000"], "2096"),
+        (["-p", "output_tokens", "2000"], "output_tokens=2000 need a context of 2"),
         (["-p", "treshold", "4"], "treshold"),
         (
             ["-p", "temperature", "0.5"],

@@ -143,6 +143,7 @@ def _state(flags: argparse.Namespace, tricks: Tricks) -> dict[str, Any]:
         "threshold": flags.threshold,
         "enable_threshold": None,
         "dwell": 1,
+        "ranges": None,
         "sync": "lazy" if dynamic else None,
         "mode": "speculative" if speculative else "plain",
         "plain_steps": 0,

@@ -68,6 +68,7 @@ def bundle_command(
     from specswitch.bundle.errors import BundleError
     from specswitch.bundle.request import MEGABYTE, Request, plan
     from specswitch.results.layout import ResultsError
+    from specswitch.serving.interrupt import how_interrupted, signals_interrupt
 
     request = Request(
         out=_absolute(out),
@@ -83,11 +84,14 @@ def bundle_command(
         level=level,
     )
     try:
-        manifest = make(plan(request), _tell)
+        with signals_interrupt():
+            manifest = make(plan(request), _tell)
     except BundleError as problem:
         _end(2, str(problem))
     except ResultsError as problem:
         _end(1, str(problem))
+    except KeyboardInterrupt as stopped:
+        _end(1, f"{how_interrupted(stopped)}: no bundle was made")
     stream = manifest["stream"]
     _tell(
         f"{len(manifest['wheels'])} wheels ({len(manifest['left_out'])} left out), {stream['bytes'] / MEGABYTE:.1f} MB "

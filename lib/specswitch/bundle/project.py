@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from specswitch.bundle.child import child
 from specswitch.bundle.errors import BundleError
 from specswitch.config import project_root
 
@@ -37,16 +37,22 @@ def build_wheel(root: Path, folder: Path) -> Path:
         for file in ("pyproject.toml", "README.md"):
             shutil.copyfile(root / file, copy / file)
         made = Path(name) / "made"
-        done = subprocess.run(
-            [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(made), str(copy)],
-            env={**os.environ, "SOURCE_DATE_EPOCH": _BUILD_TIME},
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-        if done.returncode:
-            last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        command = [
+            sys.executable,
+            "-m",
+            "build",
+            "--wheel",
+            "--no-isolation",
+            "--outdir",
+            str(made),
+            str(copy),
+        ]
+        # What the build leaves when it is killed goes with our own folder.
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": _BUILD_TIME, "TMPDIR": name}
+        with child(command, environment) as building:
+            said, _ = building.communicate()
+        if building.returncode:
+            last = "\n".join(said.strip().splitlines()[-5:])
             raise BundleError(
                 f"the project's wheel cannot be built:\n{last}\nThe packages build and setuptools must be installed "
                 "here, as the locks have them (make setup)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
+from specswitch.bundle.child import child
 from specswitch.bundle.errors import BundleError
 from specswitch.bundle.installer import InstallError, pip_command
 from specswitch.bundle.selection import Pin
@@ -29,14 +29,15 @@ def download(pins: Iterable[Pin], target: Target, folder: Path, tell: Callable[[
         raise BundleError(
             f"no wheels without pip: {problem}; or give their folder with --wheels"
         ) from problem
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as listed:
-        listed.write("".join(f"{pin}\n" for pin in pins))
-        listed.flush()
+    with tempfile.TemporaryDirectory() as scratch:
+        listed = Path(scratch) / "wanted.txt"
+        listed.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
         command = [*pip, "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
         command += ["--disable-pip-version-check", "--no-input", "--progress-bar=off"]
         command += ["--implementation=cp", f"--python-version={target.python}"]
         command += [f"--platform={platform}" for platform in target.platforms]
-        complaints = _run([*command, "--requirement", listed.name], environment, tell)
+        # What pip leaves when it is killed goes with `scratch`.
+        complaints = _run([*command, "--requirement", str(listed)], {**environment, "TMPDIR": scratch}, tell)
     if complaints is not None:
         package = re.search(r"(?:requirement|found for|download|install) ([\w.-]+==[\w.!+-]+)", complaints)
         raise BundleError(
@@ -87,14 +88,7 @@ def _same(wanted: Version, offered: Version) -> bool:
 def _run(command: list[str], environment: dict[str, str], tell: Callable[[str], None]) -> str | None:
     """Run pip, passing on what it collects; None if all went well, else its complaints."""
     complaints: list[str] = []
-    with subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-    ) as pip:
+    with child(command, environment) as pip:
         assert pip.stdout is not None
         for line in map(str.strip, pip.stdout):
             if line.startswith(("Collecting ", "Processing ")):  # from an index, from a folder

@@ -20,7 +20,7 @@ from specswitch.metrics.intervals import Interval
 from specswitch.results.files import write_json
 
 SCHEMA_VERSION = 1
-CALIBRATION, TABLE = "calibration.json", "batch-table.json"
+CALIBRATION, TABLE, UNFINISHED = "calibration.json", "batch-table.json", "unfinished.json"
 OTHER_LENGTHS = (1.5, 2.0, 2.5, 3.0)
 
 
@@ -72,11 +72,21 @@ def save(calibration: Calibration, folder: Path, about: dict[str, Any]) -> Path 
             "about": about,
         },
     )
-    (folder / TABLE).unlink(missing_ok=True)  # of an earlier calibration into the same folder
+    for earlier in (TABLE, UNFINISHED):  # of an earlier calibration into the same folder
+        (folder / earlier).unlink(missing_ok=True)
     if not ranges or doubts(calibration.waves):
         return None
     write_json(folder / TABLE, {"speculate": [list(r) for r in ranges]})
     return folder / TABLE
+
+
+def save_unfinished(path: str, waves: Sequence[Wave], folder: Path) -> Path:
+    """Write the waves of a calibration that did not come to its end. Raises ResultsError."""
+    write_json(
+        folder / UNFINISHED,
+        {"schema_version": SCHEMA_VERSION, "path": path, "waves": [asdict(w) for w in waves]},
+    )
+    return folder / UNFINISHED
 
 
 def describe(calibration: Calibration) -> str:

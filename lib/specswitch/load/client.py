@@ -35,7 +35,8 @@ def auth_headers(api_key: str | None) -> dict[str, str]:
 class GenerateRequest:
     """What is sent. `scheduled_s` (CLOCK_MONOTONIC): when the load wanted to send it.
 
-    `rid`: the server's name of the request, needed to abort it; None lets the server choose.
+    `rid`: the server's name of the request, needed to abort it; None lets the server choose. None may be the
+    beginning of another: the engine aborts every request whose name begins so.
     """
 
     request_id: int

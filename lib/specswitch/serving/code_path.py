@@ -138,7 +138,7 @@ def prove(
 
 def generated(server: Server) -> dict[str, Any]:
     """The server's report after it has made `PROOF_TOKENS` tokens for one more request."""
-    control.generate(server.url, [1, 2, 3, 4], PROOF_TOKENS)
+    control.generate(server.url, [1, 2, 3, 4], PROOF_TOKENS, api_key=server.api_key)
     return server.state()
 
 

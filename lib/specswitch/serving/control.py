@@ -6,7 +6,6 @@ Works with any URL, launched by us or not. Proxies from the environment are igno
 from __future__ import annotations
 
 import functools
-import itertools
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 
 from specswitch.config import SyncRule
+from specswitch.serving.batch_table import are_ranges
 from specswitch.serving.errors import PluginMissingError, RuleRefusedError, ServerUnreachableError
 
 KEY = "specswitch"
@@ -63,7 +63,8 @@ def set_rule(
         api_key: if the server wants one.
         timeout_s: seconds for each of the two requests.
         changes: any of threshold (None = always speculate), enable_threshold, dwell, sync, and `ranges`,
-            [first, last] batch ranges in which to speculate, which take the place of the thresholds.
+            [first, last] batch ranges in which to speculate, which take the place of the thresholds. A threshold
+            below the enable_threshold in force, or None, without a new one: the server drops the hysteresis.
 
     Raises:
         RuleRefusedError: an impossible value, a server without a rule, or a change that did not take.
@@ -75,7 +76,8 @@ def set_rule(
             f"the server at {url} runs the stock {before.get('worker_class')}: it has no rule to change; start it "
             "with a threshold"
         )
-    _check_order({**before, **changes})
+    if changes.get("enable_threshold") is not None:  # a threshold alone below it drops the hysteresis
+        _check_order({**before, **changes})
     body = {"server_args": {KEY: changes}}
     answer = _request("POST", url, "/set_internal_state", json=body, api_key=api_key, timeout_s=timeout_s)
     if _json(answer) != [True]:
@@ -162,20 +164,10 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
             raise RuleRefusedError(f"{key}={value!r}: give a whole number >= 0, or none")
         if key == "dwell" and not (whole and value >= 1):
             raise RuleRefusedError(f"dwell={value!r}: give a whole number of steps >= 1")
-        if key == "ranges" and not (value is None or _are_ranges(value)):
+        if key == "ranges" and not (value is None or are_ranges(value)):
             raise RuleRefusedError(f"ranges={value!r}: give ascending pairs, e.g. [[1,4],[9,16]], or none")
         if key == "sync" and value not in SYNC_RULES:
             raise RuleRefusedError(f"sync={value!r}: choose one of {', '.join(SYNC_RULES)}")
-
-
-def _are_ranges(value: Any) -> bool:
-    """Whether this is a list of [first, last], whole numbers >= 1, ascending and not overlapping."""
-    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        return False
-    ends = [end for pair in value for end in pair]
-    if not ends or not all(type(end) is int and end >= 1 for end in ends):
-        return False
-    return all(a <= b for a, b in value) and all(p[1] < q[0] for p, q in itertools.pairwise(value))
 
 
 def _check_order(rule: Mapping[str, Any]) -> None:

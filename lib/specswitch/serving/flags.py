@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from specswitch.config import Rule
 from specswitch.explain import explain
+from specswitch.serving.batch_table import FLAG, read_batch_table
 from specswitch.serving.engine_options import build_parser
 from specswitch.serving.errors import FlagError
 
@@ -40,6 +41,7 @@ class ServerFlags:
     sampling_backend: str | None = None
     page_size: int | None = None
     max_running_requests: int | None = None
+    max_total_tokens: int | None = None
     cuda_graph_max_bs: int | None = None
     disable_cuda_graph: bool = False
     tensor_parallel_size: int = 1
@@ -94,6 +96,19 @@ def rule_of(flags: ServerFlags) -> Rule:
         sync=flags.speculative_draft_sync,
         lazy_window=flags.speculative_lazy_window,
     )
+
+
+def ranges_of(flags: ServerFlags) -> tuple[tuple[int, int], ...] | None:
+    """The batch ranges in which to speculate, None without a batch table. Raises FlagError for an impossible one."""
+    table = flags.speculative_batch_table
+    if table is None:
+        return None
+    if flags.speculative_disable_batch_threshold is not None:
+        raise FlagError(
+            f"--speculative-disable-batch-threshold {flags.speculative_disable_batch_threshold} and {FLAG} "
+            f"{table!r}: the table takes the threshold's place, give one of the two"
+        )
+    return read_batch_table(table)
 
 
 def checked_rule(**values: Any) -> Rule:

@@ -31,12 +31,13 @@ EQUAL_ON_ALL_RANKS = ("sync", "lazy_window")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a launch asked for."""
+    """What a launch asked for. `ranges`: of the batch table, None without one."""
 
     nonce: str
     decision: PathDecision
     rule: Rule
     tp: int = 1
+    ranges: tuple[tuple[int, int], ...] | None = None
 
 
 def check_identity(info: Mapping[str, Any], expected: Expected, url: str) -> dict[str, Any]:
@@ -91,12 +92,15 @@ def _check_rank(state: Mapping[str, Any], expected: Expected, url: str) -> None:
     if decision.path != "none":
         _equal(state, "topk", decision.topk, ShapeMismatchError, why)
         _equal(state, "num_draft_tokens", decision.num_draft_tokens, ShapeMismatchError, why)
-    keys = ("threshold",) if expected.rule.threshold is None else ("threshold", "enable_threshold", "dwell")
+    switches = expected.rule.threshold is not None or expected.ranges is not None
+    ranges = None if expected.ranges is None else [list(r) for r in expected.ranges]
+    _equal(state, "ranges", ranges, RuleMismatchError, "the batch table did not arrive")
+    keys = ("threshold", "enable_threshold", "dwell") if switches else ("threshold",)
     for key in keys:
         _equal(
             state, key, getattr(expected.rule, key), RuleMismatchError, "the switching rule did not arrive"
         )
-    if expected.rule.threshold is not None and expected.rule.sync is not None:
+    if switches and expected.rule.sync is not None:
         _equal(
             state, "sync", expected.rule.sync, RuleMismatchError, "the server's log says why it chose another"
         )

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from specswitch.serving import proc, scratch
+from specswitch.serving import proc, scratch, shared_memory
 
 logger = logging.getLogger(__name__)
 
@@ -86,12 +86,13 @@ def clean() -> list[int]:
 def kill_recorded(record: dict[str, Any]) -> list[int]:
     """SIGKILL every process of the record, and what descends from them, until none is left.
 
-    Returns the pids. A process that cannot be killed in time is named in a warning.
+    Their shared memory goes with them. Returns the pids. A process that cannot be killed in time is named in a warning.
     """
     listed = [proc.Process(*p) for p in record.get("processes", ())]
     found = [p for p in listed if proc.alive(p)]
     below = [d for p in found for d in proc.descendants(p.pid)]
     doomed = list(dict.fromkeys(found + below))
+    shared = shared_memory.mapped_by(p.pid for p in doomed)
     for process in doomed:
         proc.send(process, signal.SIGKILL)
     deadline_s = time.monotonic() + KILL_DEADLINE_S
@@ -99,6 +100,7 @@ def kill_recorded(record: dict[str, Any]) -> list[int]:
         time.sleep(0.05)
     if left:
         logger.warning("Processes %s of an earlier server did not go away", left)
+    shared_memory.remove_unused(shared)
     return [p.pid for p in doomed]
 
 

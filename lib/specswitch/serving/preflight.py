@@ -10,7 +10,7 @@ from typing import Any
 from specswitch.serving import engine_options, model_checks, model_files, path_rules, port
 from specswitch.serving.argv import SECRET_FLAGS
 from specswitch.serving.errors import FlagError, PreflightError
-from specswitch.serving.flags import ServerFlags, rule_of
+from specswitch.serving.flags import ServerFlags, ranges_of, rule_of
 from specswitch.serving.gpus import count_gpus
 
 NO_MODEL_PATH = "--model-path is missing: give a local model directory"
@@ -40,6 +40,10 @@ def examine(flags: ServerFlags, env: Mapping[str, str]) -> tuple[path_rules.Path
     """
     rule_of(flags)
     problems: list[str] = []
+    try:
+        ranges_of(flags)
+    except FlagError as e:
+        problems.append(str(e))
     target = _config(flags.model_path, "model", problems)
     draft = _config(flags.speculative_draft_model_path, "draft", problems)
     decision = path_rules.decide(flags, env, _architecture(target), _architecture(draft))
@@ -115,24 +119,6 @@ def check_output(*directories: Path) -> None:
             raise PreflightError(
                 f"cannot write to {str(directory)!r} ({e.strerror or e}): choose another output directory"
             ) from e
-
-
-def check_context(model: str, draft: str | None, context_length: int | None, needed_tokens: int) -> None:
-    """Make sure that `needed_tokens` (prompt and output together) fit the context of target and draft.
-
-    Raises:
-        PreflightError: says which limit is too small.
-    """
-    limits = {"context_length": context_length}
-    for what, directory in (("model", model), ("draft", draft)):
-        if directory is not None:
-            config = model_files.text_config(model_files.read_config(Path(directory), what))
-            limits[f"the {what}'s max_position_embeddings"] = config.get("max_position_embeddings")
-    for name, limit in limits.items():
-        if limit is not None and needed_tokens > limit:
-            raise PreflightError(
-                f"prompt and output need {needed_tokens} tokens, {name} is {limit}: shorten the workload"
-            )
 
 
 def choose_port(host: str, number: int | None) -> int:

@@ -21,12 +21,20 @@ KINDS = ("sem.mp-", "psm_", "torch_", "nccl-")
 _MAPPED = re.compile(rf" (\d+) +{FOLDER}/", re.MULTILINE)
 
 
+def inodes() -> frozenset[int]:
+    """The inodes of all files of these kinds, whoever made them."""
+    try:
+        return frozenset(entry.inode() for entry in os.scandir(FOLDER) if entry.name.startswith(KINDS))
+    except OSError:  # no such folder: nothing is shared through it
+        return frozenset()
+
+
 def mapped_by(pids: Iterable[int]) -> dict[Path, int]:
     """The files of these kinds that any of the processes has mapped, and their inodes."""
-    inodes = _mapped_inodes(pids)
+    mapped = _mapped_inodes(pids)
     found: dict[Path, int] = {}
-    for entry in os.scandir(FOLDER) if inodes else ():
-        if entry.name.startswith(KINDS) and entry.inode() in inodes:
+    for entry in os.scandir(FOLDER) if mapped else ():
+        if entry.name.startswith(KINDS) and entry.inode() in mapped:
             found[Path(entry.path)] = entry.inode()
     return found
 
@@ -44,9 +52,9 @@ def remove_unused(files: dict[Path, int]) -> None:
 
 
 def _mapped_inodes(pids: Iterable[int]) -> set[int]:
-    inodes: set[int] = set()
+    mapped: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             maps = (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
-            inodes.update(map(int, _MAPPED.findall(maps)))
-    return inodes
+            mapped.update(map(int, _MAPPED.findall(maps)))
+    return mapped

@@ -12,7 +12,7 @@ from specswitch.config import ServerConfig
 from specswitch.serving import preflight
 from specswitch.serving.argv import build_argv, cpu_flags, server_flags, server_program
 from specswitch.serving.environment import ChildEnvironment, child_environment, refuse_synthetic
-from specswitch.serving.flags import parse_flags, rule_of
+from specswitch.serving.flags import parse_flags, ranges_of, rule_of
 from specswitch.serving.identity import Expected
 from specswitch.serving.path_rules import SPEC_V2_ENV, spec_v2_enabled
 from specswitch.serving.port import url_host
@@ -116,7 +116,7 @@ def spec_from_flags(
         environment=environment,
         host=flags.host,
         port=preflight.choose_port(flags.host, flags.port),
-        expected=Expected(nonce, decision, rule_of(flags), flags.tensor_parallel_size),
+        expected=Expected(nonce, decision, rule_of(flags), flags.tensor_parallel_size, ranges_of(flags)),
         ready_timeout_s=ready_timeout_s,
         cuda=not cpu,
         api_key=flags.api_key,

@@ -67,6 +67,7 @@ class Supervisor:
         self.stop_reason: str | None = None
         self._known: list[proc.Process] = []
         self._shared: dict[Path, int] = {}  # in /dev/shm, with inodes
+        self._in_shm: list[frozenset[int]] = [frozenset()] * 2  # all there, of anybody: the last two looks
         self._next_snapshot_s = 0.0
 
     def run(self, argv: list[str]) -> int:
@@ -121,10 +122,15 @@ class Supervisor:
 
     def _snapshot(self) -> None:
         self._next_snapshot_s = time.monotonic() + SNAPSHOT_S
+        before, last = self._in_shm
+        in_shm = shared_memory.inodes()
+        self._in_shm = [last, in_shm]
         now = proc.descendants(os.getpid())
+        # Also one look after a change: a file is made before it is mapped.
+        if now != self._known or in_shm != last or last != before:
+            self._note_shared()
         if now != self._known:
             self._known = now
-            self._note_shared()
             self._save()
 
     def _note_shared(self) -> None:

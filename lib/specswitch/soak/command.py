@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +15,7 @@ from specswitch.option_types import Number, Whole
 
 if TYPE_CHECKING:
     from specswitch.soak.plan import SpeculatingPath
+    from specswitch.soak.run import PathRun
 
 
 @click.command("soak")
@@ -49,6 +52,7 @@ def soak_command(
     """
     from specswitch.metrics.near_ties import near_of
     from specswitch.results.files import make_folder
+    from specswitch.results.layout import ResultsError
     from specswitch.results.provenance import collect, shorten
     from specswitch.serving.errors import ServingError
     from specswitch.serving.interrupt import how_interrupted, signals_interrupt
@@ -75,13 +79,18 @@ def soak_command(
     except BAD_INPUT_ERRORS as refused:
         _end(2, str(refused))
     about = {**collect(parameters.device), "parameters": shorten(parameters.changed(), folder)}
-    runs = []
+    runs: list[PathRun] = []
+
+    def write(to: Path) -> Path:
+        return outcome.save(plan, runs, to, about)
+
     try:
         with signals_interrupt():
             for path in plan.servers:
                 click.echo(f"{path}: starting a server", err=True)
                 runs.append(soak_path(plan, path, folder / f"{path}.log", launch, _tell))
-                outcome.save(plan, runs, folder, about)
+                with suppress(ResultsError):  # told at the end, when it is tried again
+                    write(folder)
             click.echo("starting a plain server to compare with", err=True)
             with launch(plan.plain, folder / "plain.log") as plain:
                 for run in runs:
@@ -92,17 +101,29 @@ def soak_command(
                         near=near_of(plan.plain.dtype),
                         api_key=plain.api_key,
                     )
-    except (ServingError, identity.NoReferenceError) as problem:
+    except (ServingError, identity.NoReferenceError, OSError) as problem:
         click.echo(f"error: {problem}", err=True)
     except KeyboardInterrupt as stopped:
-        how = how_interrupted(stopped)
-        over = f"{outcome.SUMMARY} holds {', '.join(r.path for r in runs)}" if runs else "no path was over"
+        how, over = how_interrupted(stopped), "no path was over"
+        if runs:
+            _saved(write, folder, f"{how}; ")
+            over = f"{outcome.SUMMARY} holds {', '.join(r.path for r in runs)}"
         _end(1, f"{how}; {over}; kept in {folder}: the servers' logs" + (" and the summary" if runs else ""))
-    summary = outcome.save(plan, runs, folder, about)
     for run in runs:
         click.echo(outcome.describe(run))
-    click.echo(str(summary))
+    click.echo(str(_saved(write, folder)))
     sys.exit(0 if len(runs) == len(plan.servers) and not any(map(outcome.faults, runs)) else 1)
+
+
+def _saved(write: Callable[[Path], Path], folder: Path, before: str = "") -> Path:
+    """The summary's path. Where it cannot be written, the end: `before`, and where it is instead."""
+    from specswitch.results.layout import ResultsError
+    from specswitch.results.rescue import save_or_rescue
+
+    try:
+        return save_or_rescue(write, folder)
+    except ResultsError as problem:
+        _end(1, f"{before}{problem}")
 
 
 def _tell(line: str) -> None:

@@ -7,6 +7,7 @@ a near-tie (the kernels of half precision differ with the batch's shape), more i
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ def differing(
     near-tie, in nats (`metrics.near_ties.near_of`). api_key: the server's, if it has one.
 
     Raises:
-        NoReferenceError: the plain server failed.
+        NoReferenceError: the plain server failed, or its logprobs are no numbers.
     """
     references = run_in_own_loop(lambda: _answers(url, [k.ask for k in kept], timeout_s, api_key))
     found = []
@@ -56,7 +57,13 @@ def differing(
         reference = whole if one.complete else whole[: len(one.ids)]
         if one.ids != reference:
             own, best = score(url, one.ask.input_ids, one.ids, timeout_s, api_key)
-            found.append(Judged(one.ask.number, compare(one.ids, reference, own, best, near)))
+            try:
+                found.append(Judged(one.ask.number, compare(one.ids, reference, own, best, near)))
+            except ValueError as problem:
+                raise NoReferenceError(
+                    f"{url} cannot judge request {one.ask.number}: {problem}; soak with another dtype or "
+                    "attention_backend"
+                ) from problem
     return found
 
 
@@ -66,7 +73,7 @@ def score(
     """The server's logprob of each produced token, given those before it, and the largest logprob there (nats).
 
     Raises:
-        NoReferenceError: no answer, or not one entry per token.
+        NoReferenceError: no answer, or not one entry per token. A logprob may be NaN.
     """
     body = {
         "input_ids": [*prompt, *produced],
@@ -85,7 +92,12 @@ def score(
         raise NoReferenceError(f"{url} gave no logprobs: {type(problem).__name__}: {problem}") from problem
     if [entry[1] for entry in own] != list(produced):
         raise NoReferenceError(f"{url} gave logprobs of {len(own)} tokens, asked were {len(produced)} others")
-    return [entry[0] for entry in own], [top[0][0] for top in best]
+    return [_number(entry[0]) for entry in own], [_number(top[0][0]) for top in best]
+
+
+def _number(logprob: float | None) -> float:
+    """The server writes a NaN as null."""
+    return math.nan if logprob is None else logprob
 
 
 async def _answers(

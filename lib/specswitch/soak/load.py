@@ -120,7 +120,7 @@ class SoakLoad:
             scheduled_s=time.monotonic(),
             ignore_eos=ask.ignore_eos,
             temperature=ask.temperature,
-            rid=f"{self._name}-{ask.number}",
+            rid=f"{self._name}-{ask.number:09d}",  # of one width: the engine aborts by prefix
         )
         answering = asyncio.create_task(
             self._client.generate(request, lambda record: self._take(ask, record))

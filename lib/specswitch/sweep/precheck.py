@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specswitch.config import ServerConfig
-from specswitch.load.crossing_plan import AnyPlan, AnyPoint
+from specswitch.load.crossing_plan import AnyPlan, AnyPoint, CrossingPoint
 from specswitch.load.prompts import Prompts
+from specswitch.load.shapes import ArrivalShape
 from specswitch.results.layout import ResultsError
 from specswitch.results.lock import BusyError, is_locked
 from specswitch.results.manifest import RunRequest
 from specswitch.results.provenance import shorten
 from specswitch.results.store import check_open, check_resume
-from specswitch.serving import preflight
-from specswitch.serving.argv import redact
+from specswitch.serving.argv import redact, server_flags
 from specswitch.serving.errors import PreflightError
+from specswitch.serving.flags import parse_flags
+from specswitch.serving.lengths import check_lengths
 from specswitch.serving.spec import spec_from_config
 from specswitch.sweep import grid
 from specswitch.sweep.prompting import prompts_of
@@ -75,6 +77,7 @@ def precheck(plan: AnyPlan, out_dir: Path, *, resume: bool = False, hold: grid.H
             f"another run is writing into {out_dir}: wait for it, or choose another output folder"
         )
     points = grid.points(plan, hold)
+    _check_arrivals(points)
     check_resume(out_dir, RunRequest(plan, points))
     servers = grid.launch_configs(points)
     if plan.server.port is not None and hold == "all" and len(servers) > 1:
@@ -84,14 +87,23 @@ def precheck(plan: AnyPlan, out_dir: Path, *, resume: bool = False, hold: grid.H
     scratch_log = Path(tempfile.gettempdir()) / "not-written.log"
     commands = [list(spec_from_config(server, scratch_log).argv) for server in servers]
     workload = plan.workload
-    preflight.check_context(
-        plan.model,
-        plan.draft if any(s.draft for s in servers) else None,
-        plan.server.context_length,
-        workload.prompt_tokens + workload.output_tokens,
-    )
+    for server in servers:
+        flags = parse_flags(server_flags(server, 1))
+        check_lengths(flags, server.path, workload.prompt_tokens, workload.output_tokens)
     try:
         prompts = prompts_of(points[0])
     except (ValueError, FileNotFoundError) as problem:
         raise PreflightError(str(problem)) from problem
     return Checked(points, servers, commands, prompts)
+
+
+def _check_arrivals(points: Sequence[AnyPoint]) -> None:
+    """Raise PreflightError for a random load that, in some repeat, never sends anything."""
+    for point in points:
+        if not isinstance(point, CrossingPoint) or not isinstance(point.shape, ArrivalShape):
+            continue
+        if not point.shape.arrivals(point.repeat):
+            raise PreflightError(
+                f"load {point.shape.text!r}: nothing arrives in repeat {point.repeat}: give a higher rate, a longer "
+                "duration or another seed"
+            )
