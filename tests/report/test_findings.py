@@ -101,10 +101,53 @@ def test_an_envelope_from_single_runs_is_no_claim():
     assert sentence.endswith("It cannot be told from the envelope yet: no concurrency has two repeats.")
 
 
+def counted(**arms):
+    """label -> concurrency -> (tokens, request-steps) of the verify steps, with every third draft accepted."""
+    rows = [
+        {
+            "label": label.replace("_", "-"),
+            "concurrency": c,
+            "repeat": 0,
+            "accept_length_num": num,
+            "accept_length_den": den,
+            "accept_rate_num": den,
+            "accept_rate_den": 3 * den,
+        }
+        for label, cells in arms.items()
+        for c, (num, den) in cells.items()
+    ]
+    return pd.DataFrame(rows)
+
+
 def test_acceptance_is_pooled_over_the_run():
     table = made_up_table(("always-v2",))
     length = table["accept_length_num"].sum() / table["accept_length_den"].sum()
     assert f"emits {length:.2f} tokens" in findings.acceptance(table)[0]
+
+
+def test_accept_lengths_of_a_path_stand_over_the_loads_at_which_all_its_arms_verified():
+    table = counted(
+        always_v1={1: (240, 100), 4: (240, 100), 32: (2000, 1000)},
+        always_v2={1: (230, 100), 4: (230, 100), 32: (2300, 1000)},
+        dynamic_v1_t4={1: (240, 100), 4: (240, 100), 32: (0, 0)},
+    )
+    assert findings.accept_lengths(table) == [
+        "Accept length on v1 (tokens per request and verify step), at C = 1 and 4, where all of these verified: "
+        "always-v1 2.40, dynamic-v1-t4 2.40.",
+        "Accept length on v2 (tokens per request and verify step), at C = 1 to 32: always-v2 2.30.",
+    ]
+    assert findings.acceptance(table)[0] == (
+        "always-v1 emits 2.40 tokens per request and verify step, with 33% of its drafts accepted, at C = 1 and 4."
+    )
+
+
+def test_accept_lengths_without_a_common_load_are_said_not_to_be_comparable():
+    table = counted(always_v2={8: (200, 100), 16: (200, 100)}, dynamic_v2_t4={1: (250, 100), 16: (0, 0)})
+    assert findings.accept_lengths(table) == [
+        "Accept length on v2 (tokens per request and verify step), each at loads of its own, so not comparable: "
+        "always-v2 2.00 (C = 8 and 16), dynamic-v2-t4 2.50 (C = 1)."
+    ]
+    assert "at C = 1, loads that not every other arm" in findings.acceptance(table)[1]
 
 
 def test_speculation_says_where_it_was_on_and_off():

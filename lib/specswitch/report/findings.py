@@ -15,6 +15,7 @@ from specswitch.plots.goodput import limits_text
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_needs, envelope_series
 from specswitch.plots.throughput import COLUMN, baseline_of, ratios
+from specswitch.report.acceptance_loads import pooled, verifying
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
 _ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]} it"), strict=True))
@@ -87,25 +88,39 @@ def no_envelope(table: pd.DataFrame) -> str:
 
 
 def acceptance(table: pd.DataFrame) -> list[str]:
-    """One sentence per verifying arm, from the counts summed over the whole run."""
+    """One sentence per verifying arm, from the counts summed over the loads that it can be compared at."""
     grid = Grid(table)
     sentences = []
-    for label in grid.labels:
-        length, rate = (_overall(grid, label, name) for name in ("accept_length", "accept_rate"))
-        if length is not None and rate is not None:
-            sentences.append(
-                f"{label} emits {number(length)} tokens per request and verify step, "
-                f"with {rate:.0%} of its drafts accepted."
-            )
+    for path in verifying(grid):
+        for label, loads in path.loads.items():
+            length, rate = (pooled(grid, label, name, loads) for name in ("accept_length", "accept_rate"))
+            if length is not None and rate is not None:
+                apart = "" if path.shared else ", loads that not every other arm on its path verified at"
+                sentences.append(
+                    f"{label} emits {number(length)} tokens per request and verify step, with {rate:.0%} of its "
+                    f"drafts accepted, at {places(loads, grid.concurrencies)}{apart}."
+                )
     return sentences
 
 
 def accept_lengths(table: pd.DataFrame) -> list[str]:
-    """One sentence with the accept length of every verifying arm; none without such arms."""
+    """One sentence per path with the accept length of its verifying arms, over loads that all of them have."""
     grid = Grid(table)
-    found = [(label, _overall(grid, label, "accept_length")) for label in grid.labels]
-    known = [f"{label} {number(length)}" for label, length in found if length is not None]
-    return [f"Accept length (tokens per request and verify step): {', '.join(known)}."] if known else []
+    sentences = []
+    for path in verifying(grid):
+        parts = []
+        for label, loads in path.loads.items():
+            length = pooled(grid, label, "accept_length", loads)
+            own = "" if path.shared else f" ({places(loads, grid.concurrencies)})"
+            parts.append(f"{label} {number(length or 0.0)}{own}")
+        over = places(next(iter(path.loads.values())), grid.concurrencies)
+        if path.shared and len(path.loads) > 1:
+            over += ", where all of these verified"
+        where = f"at {over}" if path.shared else "each at loads of its own, so not comparable"
+        sentences.append(
+            f"Accept length on {path.path} (tokens per request and verify step), {where}: {', '.join(parts)}."
+        )
+    return sentences
 
 
 def latency(table: pd.DataFrame) -> list[str]:
@@ -215,9 +230,3 @@ def _extreme(series: Series, at: Sequence[int], told: str) -> str:
 
 def _ms(interval: Interval) -> str:
     return f"{number(interval.mean)} ms" if known(interval) else f"a time {unknown(interval)}"
-
-
-def _overall(grid: Grid, label: str, column: str) -> float | None:
-    counts = [n for c in grid.concurrencies if (n := grid.counts(label, c, column)) is not None]
-    den = sum(n[1] for n in counts)
-    return sum(n[0] for n in counts) / den if den else None
