@@ -39,11 +39,33 @@ def test_single_runs_give_no_verdict():
     assert sentence == "always-v2 cannot be told from none yet: no concurrency has two repeats."
 
 
-def test_the_highest_throughput_is_named_with_its_place():
+def test_the_highest_throughput_is_named_with_its_place_and_its_interval():
     text = findings.throughput(
-        table_of(none={1: [100, 102], 8: [900, 902]}, always_v2={1: [150, 152], 8: [700, 702]})
+        table_of(
+            none={1: [100, 102, 101], 8: [900, 902, 901]}, always_v2={1: [150, 152, 151], 8: [700, 702, 701]}
+        )
     )
-    assert text == "The highest output throughput is that of none: 901 tokens/s at C = 8."
+    assert text == (
+        "The highest output throughput is that of none: 901 tokens/s (899 to 903), n = 3, at C = 8; there told apart "
+        "from every other arm."
+    )
+
+
+def test_arms_that_may_be_as_fast_as_the_fastest_are_named():
+    text = findings.throughput(
+        table_of(none={8: [900, 910, 905]}, none_sync={8: [895, 915, 880]}, always_v2={8: [700, 702, 701]})
+    )
+    assert text.endswith("at C = 8; there not told apart from none-sync.")
+    single = findings.throughput(table_of(none={8: [900]}, always_v2={8: [700]}))
+    assert single.endswith("none: 900 tokens/s (one repeat, no interval), at C = 8.")
+
+
+def test_a_highest_throughput_of_which_nothing_is_known_has_no_numbers():
+    text = findings.throughput(table_of(none={8: [100, 900]}))
+    assert text == (
+        "The highest mean output throughput is that of none at C = 8; how much it is, is not known from these 2 "
+        "repeats."
+    )
 
 
 def test_an_empty_table_is_said_to_be_empty():

@@ -22,20 +22,38 @@ _ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]}
 
 
 def throughput(table: pd.DataFrame) -> str:
-    """Which arm reached the most, and where."""
+    """Which arm reached the most, and where, with its interval and the arms it is not told apart from there."""
     grid = Grid(table)
     tops = [
-        (p.mean, s.name, c)
+        (p.mean, s.name, c, p)
         for s in (grid.mean(label, COLUMN) for label in grid.labels)
         for c, p in zip(s.x, s.points, strict=True)
         if p is not None
     ]
     if not tops:
         return "No point reached a steady window, so there is no throughput to show."
-    most, name, at = max(tops)
+    most, name, at, top = max(tops, key=lambda found: found[:3])
     if most <= 0:
         return "No output token fell into a steady window, so there is no throughput to show."
-    return f"The highest output throughput is that of {name}: {number(most)} tokens/s at C = {at}."
+    if not known(top):
+        return f"The highest mean output throughput is that of {name} at C = {at}; how much it is, is {unknown(top)}."
+    much = interval_text(top, 3, " tokens/s")
+    return f"The highest output throughput is that of {name}: {much}, at C = {at}{_rivals(grid, name, at)}."
+
+
+def _rivals(grid: Grid, top: str, at: int) -> str:
+    """The arms that may be as fast as the one with the highest mean at this load; "" where no interval can say so."""
+    place = grid.concurrencies.index(at)
+    others = {o: grid.ratio(o, top, COLUMN).points[place] for o in grid.labels if o != top}
+    ratios = {label: ratio for label, ratio in others.items() if ratio is not None and ratio.low is not None}
+    if not ratios:
+        return ""
+    near = [label for label, ratio in ratios.items() if verdict(ratio) != VERDICTS[1]]
+    return (
+        f"; there not told apart from {', '.join(near)}"
+        if near
+        else "; there told apart from every other arm"
+    )
 
 
 def ratio(table: pd.DataFrame) -> list[str]:
