@@ -101,8 +101,22 @@ def test_a_worst_envelope_ratio_that_may_be_chance_is_called_so():
 
 def test_an_envelope_ratio_of_which_nothing_is_known_has_no_numbers():
     table = table_of(none={1: [100, 101]}, always_v2={1: [150, 151]}, dynamic_v2_t4={1: [50, 400]})
+    assert findings.envelope(table) == [
+        "What share of the envelope dynamic-v2-t4 reaches is not known from these 2 repeats at C = 1."
+    ]
+
+
+def test_the_worst_envelope_ratio_is_one_of_the_known_and_the_unknown_loads_stand_apart():
+    table = table_of(
+        none={1: [100, 101, 99], 8: [800, 801, 799], 16: [900, 901, 899]},
+        always_v2={1: [150, 151, 149], 8: [500, 501, 499], 16: [500, 501, 499]},
+        dynamic_v2_t4={1: [149, 151, 150], 8: [640, 641, 639], 16: [100, 2000, 300]},
+    )
     (sentence,) = findings.envelope(table)
-    assert "reaches a share of the envelope that is not known from these 2 repeats" in sentence
+    assert sentence.startswith("At its worst (C = 8), dynamic-v2-t4 reaches 0.800×")
+    assert sentence.endswith(
+        "By load: below it at C = 8; not distinguishable from it at C = 1; not known at C = 16."
+    )
 
 
 def test_a_latency_of_which_nothing_is_known_has_no_numbers():

@@ -18,6 +18,7 @@ from specswitch.plots.throughput import COLUMN, baseline_of, ratios
 from specswitch.report.acceptance_loads import pooled, verifying
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
+NOT_KNOWN = "not known"
 _ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]} it"), strict=True))
 
 
@@ -69,20 +70,25 @@ def ratio(table: pd.DataFrame) -> list[str]:
 
 
 def envelope(table: pd.DataFrame) -> list[str]:
-    """One sentence per dynamic arm on how near it stays to the better static arm."""
+    """One sentence per dynamic arm on how near it stays to the better static arm; its worst is of loads known."""
     sentences = []
     for series in envelope_series(Grid(table)):
         found = [(c, p) for c, p in zip(series.x, series.points, strict=True) if p is not None]
         if not found:
             continue
-        groups: dict[str, list[int]] = {told: [] for told in _ENVELOPE_VERDICTS.values()}
+        paired = [(c, p) for c, p in found if p.low is not None]
+        sure = [(c, p) for c, p in paired if known(p, TIMES)]
+        if paired and not sure:
+            share = f"What share of the envelope {series.label} reaches is {unknown(paired[0][1])}"
+            sentences.append(f"{share} at {places([c for c, _ in paired], series.x)}.")
+            continue
+        groups: dict[str, list[int]] = {told: [] for told in (*_ENVELOPE_VERDICTS.values(), NOT_KNOWN)}
         for c, p in found:
-            if p.low is not None:
-                groups[_ENVELOPE_VERDICTS[verdict(p)]].append(c)
+            groups[_ENVELOPE_VERDICTS[verdict(p)] if (c, p) in sure else NOT_KNOWN].append(c)
         told = "; ".join(f"{words} at {places(at, series.x)}" for words, at in groups.items() if at)
-        worst = _worst(series.label, *min(found, key=lambda cp: cp[1].mean))
+        worst = _worst(series.label, *min(sure or found, key=lambda cp: cp[1].mean))
         unknown_yet = "It cannot be told from the envelope yet: no concurrency has two repeats"
-        sentences.append(f"{worst}. {f'By load: {told}' if told else unknown_yet}.")
+        sentences.append(f"{worst}. {f'By load: {told}' if sure else unknown_yet}.")
     return sentences
 
 
@@ -228,10 +234,8 @@ def verdict(ratio: Interval) -> str:
 
 
 def _worst(label: str, at: int, ratio: Interval) -> str:
-    """The lowest envelope ratio with its interval and what that says."""
+    """The lowest envelope ratio (one of which something is known) with its interval and what that says."""
     where = f"At its worst (C = {at}), {label}"
-    if not known(ratio, TIMES):
-        return f"{where} reaches a share of the envelope that is {unknown(ratio)}"
     told = "" if ratio.low is None else f": {_ENVELOPE_VERDICTS[verdict(ratio)]}"
     return f"{where} reaches {interval_text(ratio, 3, f'{TIMES} of the envelope')}{told}"
 
