@@ -36,6 +36,19 @@ def test_the_thresholds_that_will_do_at_every_load_are_named():
     assert sentences(equal)[-1] == "No dynamic arm on v2 is told to be slower than another at C = 1."
 
 
+def test_an_arm_of_which_nothing_is_known_is_not_called_indistinguishable():
+    table = table_of(
+        dynamic_v2_t4={1: [900, 901, 899]},
+        dynamic_v2_t8={1: [899, 901, 898]},
+        dynamic_v2_t16={1: [100, 1500, 300]},
+    )
+    assert (
+        "not distinguishable from dynamic-v2-t8 and not known against dynamic-v2-t16 at C = 1."
+        in (sentences(table)[0])
+    )
+    assert "not known" in best_table(table)
+
+
 def test_one_repeat_tells_no_threshold_apart():
     single = table_of(dynamic_v2_t4={1: [100]}, dynamic_v2_t8={1: [500]})
     assert "not to be told from the others yet, with one repeat, at C = 1" in sentences(single)[0]

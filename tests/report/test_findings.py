@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from plots.tables import DYNAMIC, STATIC, made_up_table
-from specswitch.report import findings, html
+from specswitch.report import comparisons, findings, html
 from specswitch.report.findings import places
 
 
@@ -32,6 +32,19 @@ def test_faster_slower_and_not_distinguishable_follow_the_intervals():
         "always-v2 is faster than none at C = 1 (1.50×); slower than none at C = 32 (0.667×); "
         "not distinguishable from none at C = 8."
     )
+
+
+def test_what_the_interval_says_nothing_of_is_not_known_as_in_the_table():
+    table = table_of(
+        none={1: [100, 101, 99], 8: [800, 801, 799]}, always_v2={1: [150, 152, 149], 8: [200, 1900, 800]}
+    )
+    assert findings.ratio(table) == [
+        "always-v2 is faster than none at C = 1 (1.50×); not known against none at C = 8."
+    ]
+    assert "not known from these 3 repeats" in comparisons.comparison_table(table)
+    assert findings.ratio(table[table["concurrency"] == 8]) == [
+        "Whether always-v2 is faster or slower is not known against none at C = 8."
+    ]
 
 
 def test_single_runs_give_no_verdict():

@@ -1,5 +1,6 @@
 """What the figures show, in sentences computed from the table. A difference is claimed only where the 95 %
-interval of the paired ratio lies wholly on one side of 1; otherwise it is "not distinguishable".
+interval of the paired ratio lies wholly on one side of 1; otherwise it is "not distinguishable", or "not known"
+where the interval says nothing, as in the tables.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from specswitch.report.acceptance_loads import pooled, verifying
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
 NOT_KNOWN = "not known"
+NOT_KNOWN_AGAINST = f"{NOT_KNOWN} against"
 _ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]} it"), strict=True))
 
 
@@ -58,14 +60,20 @@ def _rivals(grid: Grid, top: str, at: int) -> str:
 
 
 def ratio(table: pd.DataFrame) -> list[str]:
-    """One sentence per speculating arm: where it is faster, slower or not distinguishable."""
+    """One sentence per speculating arm: where it is faster, slower, not distinguishable, not known."""
     grid = Grid(table)
     sentences = []
     for series, baseline in ratios(grid):
         if baseline == baseline_of(series.label, grid.labels) and series.drawable:
             text = against(series, baseline)
-            unknown = f"{series.label} cannot be told from {baseline} yet: no concurrency has two repeats."
-            sentences.append(f"{series.label} is {text}." if text else unknown)
+            if not text:
+                sentences.append(
+                    f"{series.label} cannot be told from {baseline} yet: no concurrency has two repeats."
+                )
+            elif text.startswith(NOT_KNOWN_AGAINST):
+                sentences.append(f"Whether {series.label} is faster or slower is {text}.")
+            else:
+                sentences.append(f"{series.label} is {text}.")
     return sentences
 
 
@@ -200,11 +208,11 @@ def speculation(table: pd.DataFrame) -> list[str]:
 
 
 def against(series: Series, baseline: str) -> str:
-    """`faster than none at C = 1 to 8 (1.36× at C = 1), slower at C = 32 (0.71×)`; "" without intervals."""
-    groups: dict[str, list[int]] = {told: [] for told in VERDICTS}
+    """`faster than none at C = 1 to 8 (1.36× at C = 1); not known against none at C = 32`; "" without intervals."""
+    groups: dict[str, list[int]] = {told: [] for told in (*VERDICTS, NOT_KNOWN_AGAINST)}
     for c, p in zip(series.x, series.points, strict=True):
         if p is not None and p.low is not None and p.high is not None:
-            groups[verdict(p)].append(c)
+            groups[verdict(p) if known(p, TIMES) else NOT_KNOWN_AGAINST].append(c)
     parts = []
     for told, at in groups.items():
         if not at:
@@ -241,8 +249,8 @@ def _worst(label: str, at: int, ratio: Interval) -> str:
 
 
 def _extreme(series: Series, at: Sequence[int], told: str) -> str:
-    """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing for "not distinguishable"."""
-    if told == VERDICTS[2]:
+    """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing where there is no difference to tell."""
+    if told not in VERDICTS[:2]:
         return ""
     means = {c: p.mean for c, p in zip(series.x, series.points, strict=True) if c in at and p is not None}
     pick = max if told == VERDICTS[0] else min
