@@ -132,7 +132,9 @@ def test_a_speed_of_which_nothing_is_known_has_no_numbers(run):
     wild = wild.where(
         seen.points["arm"] != "always", [v * f for v, f in zip(wild, (1, 9, 1, 1, 1, 1) * 9, strict=False)]
     )
-    text = words.arms(replace(seen, points=seen.points.assign(output_tok_s_load=wild)))
+    apart = replace(seen, points=seen.points.assign(output_tok_s_load=wild))
+    assert words.speeds(apart)[1].endswith("; to tell 3% apart, more than 1,000 repeats.")
+    text = words.arms(apart)
     assert row_of(text, "Output, tokens/s while driven") == ["not known"] * 3
 
 

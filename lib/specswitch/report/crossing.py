@@ -257,4 +257,5 @@ def _repeats_for(ratio: Interval) -> str:
     if spread is None or verdict(ratio) != VERDICTS[2]:
         return ""
     needed = repeats_needed(spread)
-    return f"; to tell {EFFECT:.0%} apart, about {needed or f'more than {MOST}'} repeats"
+    many_ = f"about {needed:,}" if needed else f"more than {MOST:,}"
+    return f"; to tell {EFFECT:.0%} apart, {many_} repeats"
