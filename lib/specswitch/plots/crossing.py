@@ -119,7 +119,7 @@ def recovery(seen: Crossing) -> go.Figure | None:
         title_text="verify steps since the resume", unifiedhovertitle={"text": "verify step %{x:.0f}"}
     )
     figure.update_yaxes(linear_axis(drawn, "accept length ÷ always-on", include=[BACK, 1.0]))
-    return frame(figure, RECOVERY, 420, hollow_notes(drawn))
+    return frame(figure, RECOVERY, 420, hollow_notes(drawn), at="step")
 
 
 def switch_cost(seen: Crossing) -> go.Figure | None:
@@ -138,7 +138,7 @@ def switch_cost(seen: Crossing) -> go.Figure | None:
     figure.add_vline(x=-0.5, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(title_text="steps since the change", unifiedhovertitle={"text": "step %{x:.0f}"})
     figure.update_yaxes(linear_axis(drawn, "step time ÷ usual step time", include=[0.5, 1.5]), col=1)
-    return frame(figure, SWITCH_COST, 400, hollow_notes(drawn), margin={"t": 76})
+    return frame(figure, SWITCH_COST, 400, hollow_notes(drawn), at="step", margin={"t": 76})
 
 
 CROSSING_FIGURES: dict[str, Callable[[Crossing], go.Figure | None]] = {
