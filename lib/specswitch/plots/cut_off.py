@@ -24,7 +24,7 @@ def cut_notes(figure: go.Figure, at: str) -> list[str]:
             continue
         for x, low, high in _ends(trace):
             if low < span[0] or high > span[1]:
-                cut.setdefault(trace.name, set()).add(round(x))
+                cut.setdefault(trace.name, set()).add(_place(figure, trace, x))
     if not cut:
         return []
     named = "; ".join(f"{name} at {at} {', '.join(map(str, sorted(xs)))}" for name, xs in cut.items())
@@ -43,6 +43,14 @@ def _shown(figure: go.Figure, trace: go.Scatter) -> tuple[float, float] | None:
     slack = 1e-4 * (high - low)
     low, high = low - slack, high + slack
     return (10**low, 10**high) if axis.type == "log" else (low, high)
+
+
+def _place(figure: go.Figure, trace: go.Scatter, x: float) -> int:
+    """The whole number that a mark belongs to, which may have been moved sideways from it."""
+    axis = figure.layout[(trace.xaxis or "x").replace("x", "xaxis", 1)]
+    if axis.type == "log" and axis.tickvals:
+        return int(min(axis.tickvals, key=lambda tick: abs(math.log(x / tick))))
+    return round(x)
 
 
 def _ends(trace: go.Scatter) -> Iterator[tuple[float, float, float]]:
