@@ -86,7 +86,10 @@ def _will_do(path: str, labels: Sequence[str], best: Sequence[Best]) -> str:
     fine = [label for label in labels if label not in slower]
     loads = "at any load" if len(best) > 1 else f"at C = {best[0].concurrency}"
     if len(fine) == len(labels):
-        return f"No dynamic arm on {path} is told to be slower than another {loads}."
+        return (
+            f"On {path}, no dynamic arm can be called slower than the best {loads}: "
+            "this run gives no reason to prefer one."
+        )
     if not fine:
         return f"Each dynamic arm on {path} is told to be slower than the best one at some load."
     return f"On {path}, not told to be slower than the best dynamic arm {loads}: {_list(fine)}."
