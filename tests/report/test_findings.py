@@ -200,9 +200,20 @@ def test_accept_lengths_without_a_common_load_are_said_not_to_be_comparable():
 
 
 def test_speculation_says_where_it_was_on_and_off():
-    sentences = findings.speculation(made_up_table(DYNAMIC))
+    sentences = findings.speculation(made_up_table(DYNAMIC).assign(switches=0))
     assert (
-        "dynamic-v2-t8-lazy speculated in every step at C = 1 to 8, in no step at C = 16 and 32." in sentences
+        "In the steady window, dynamic-v2-t8-lazy speculated in every step at C = 1 to 8, in no step at "
+        "C = 16 and 32."
+    ) in sentences
+
+
+def test_a_switch_into_a_window_of_one_mode_is_explained():
+    table = made_up_table(DYNAMIC).assign(switches=0)
+    one = (table["label"] == "dynamic-v2-t8-lazy") & (table["concurrency"] == 32) & (table["repeat"] == 1)
+    table.loc[one, "switches"] = 1
+    (told,) = [s for s in findings.speculation(table) if "switches" in s]
+    assert told.endswith(
+        "in no step at C = 16 and 32 (switches counted at C = 32: into its first step, from the ramp before)."
     )
 
 

@@ -203,7 +203,13 @@ def speculation(table: pd.DataFrame) -> list[str]:
             if p is not None:
                 groups["every step" if p.mean == 1 else "no step" if p.mean == 0 else "some steps"].append(c)
         text = ", ".join(f"in {share} at {places(at, shares.x)}" for share, at in groups.items() if at)
-        sentences.append(f"{label} speculated {text}.")
+        one_mode = sorted(groups["every step"] + groups["no step"])
+        # Steps of one mode only: a change that was counted can but lie between the ramp and the first of them.
+        entered = [c for c in one_mode if any(grid.by_repeat(label, c, "switches").values())]
+        if entered:
+            at = places(entered, shares.x)
+            text += f" (switches counted at {at}: into its first step, from the ramp before)"
+        sentences.append(f"In the steady window, {label} speculated {text}.")
     return sentences
 
 
