@@ -78,7 +78,7 @@ def rates(seen: Crossing) -> go.Figure | None:
             y=[slots for _, slots in seen.target],
             name="slots wanted",
             mode="lines",
-            line={"color": theme.QUIET, "width": 1.5, "shape": "hv"},
+            line={"color": theme.INK, "width": 2, "shape": "hv", "dash": "dot"},
             hovertemplate="%{y} slots wanted<extra></extra>",
         )
         figure.add_trace(wanted, row=1, col=1)
