@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from specswitch.metrics.parity import admission_parity
 
 
@@ -10,6 +12,19 @@ def test_a_capped_arm_is_named():
     assert parity.ok is False
     assert "always-v2 ran at most 48" in parity.message
     assert "--max-running-requests" in parity.message
+
+
+@pytest.mark.parametrize(
+    ("most", "ran", "nearly"),
+    [(16, 15, True), (2, 1, False), (32, 30, True), (16, 14, False), (128, 48, False)],
+)
+def test_an_arm_that_nearly_ran_the_batch_is_told_to_be_measured_longer(
+    most: int, ran: int, nearly: bool
+) -> None:
+    parity = admission_parity(most, {"none": most, "always-v2": ran})
+    assert parity.ok is False
+    assert ("measure longer (window_s" in parity.message) is nearly
+    assert ("--max-running-requests" in parity.message) is not nearly
 
 
 def test_arms_within_five_per_cent_are_on_a_par():

@@ -126,6 +126,16 @@ def test_an_open_loop_has_no_slots_to_show():
     assert "since the load began" in CROSSING_FIGURES["timeline"](seen).layout.xaxis3.title.text
 
 
+@pytest.mark.parametrize("name", ["timeline", "rates"])
+def test_what_the_load_wanted_looks_like_no_other_line(name):
+    lines = [t for t in CROSSING_FIGURES[name](made_up()).data if t.type == "scatter"]
+    looks = {t.name: (t.line.color, t.line.dash or "solid") for t in lines}
+    wanted = looks.pop("slots wanted")
+    assert len(looks) >= 2
+    assert wanted[1] == "dot"
+    assert "dot" not in {dash for _, dash in looks.values()}
+
+
 def test_the_timeline_names_its_arm():
     notes = footnotes(CROSSING_FIGURES["timeline"](made_up()))
     assert notes == [f"The arm is {ARM}, in its first finished repeat.", "Dashed line: threshold 4."]

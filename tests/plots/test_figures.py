@@ -200,3 +200,23 @@ def test_no_axis_of_counts_shows_what_cannot_be():
     low, high = figure.layout.yaxis3.range
     assert -0.05 * high < low < 0
     assert all(y <= high for t in figure.data if t.yaxis == "y3" for y in t.y if y is not None)
+
+
+def test_arms_that_speculated_alike_do_not_hide_each_other():
+    figure = FIGURES["speculation"](made_up_table(DYNAMIC))
+    drawn = [t for t in figure.data if t.xaxis == "x" and t.marker.opacity != 0]
+    hovered = [t for t in figure.data if t.xaxis == "x" and t.hoverinfo != "skip"]
+    assert [t.name for t in drawn] == [t.name for t in hovered]
+    for i, c in enumerate(CONCURRENCIES):
+        places = [t.x[i] for t in drawn]
+        assert len(set(places)) == len(drawn) > 1
+        assert all(c / 2**0.5 < x < c * 2**0.5 for x in places)
+        assert {t.x[i] for t in hovered} == {c}
+
+
+def test_a_cut_interval_of_a_mark_moved_sideways_is_named_at_its_concurrency():
+    table = made_up_table(DYNAMIC)
+    here = (table["label"] == "dynamic-v2-t16-lazy") & (table["concurrency"] == 32)
+    table.loc[here, "switches"] = [0, 0, 9]
+    (note,) = [n for n in footnotes(FIGURES["speculation"](table)) if "run out of the picture" in n]
+    assert note.endswith("dynamic-v2-t16-lazy at C = 32.")

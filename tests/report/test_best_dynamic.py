@@ -33,7 +33,22 @@ def test_the_thresholds_that_will_do_at_every_load_are_named():
         == "On v2, not told to be slower than the best dynamic arm at any load: dynamic-v2-t8."
     )
     equal = table_of(dynamic_v2_t4={1: [100, 102]}, dynamic_v2_t8={1: [101, 100]})
-    assert sentences(equal)[-1] == "No dynamic arm on v2 is told to be slower than another at C = 1."
+    assert sentences(equal)[-1] == (
+        "On v2, no dynamic arm can be called slower than the best at C = 1: this run gives no reason to prefer one."
+    )
+
+
+def test_an_arm_of_which_nothing_is_known_is_not_called_indistinguishable():
+    table = table_of(
+        dynamic_v2_t4={1: [900, 901, 899]},
+        dynamic_v2_t8={1: [899, 901, 898]},
+        dynamic_v2_t16={1: [100, 1500, 300]},
+    )
+    assert (
+        "not distinguishable from dynamic-v2-t8 and not known against dynamic-v2-t16 at C = 1."
+        in (sentences(table)[0])
+    )
+    assert "not known" in best_table(table)
 
 
 def test_one_repeat_tells_no_threshold_apart():

@@ -132,7 +132,9 @@ def test_a_speed_of_which_nothing_is_known_has_no_numbers(run):
     wild = wild.where(
         seen.points["arm"] != "always", [v * f for v, f in zip(wild, (1, 9, 1, 1, 1, 1) * 9, strict=False)]
     )
-    text = words.arms(replace(seen, points=seen.points.assign(output_tok_s_load=wild)))
+    apart = replace(seen, points=seen.points.assign(output_tok_s_load=wild))
+    assert words.speeds(apart)[1].endswith("; to tell 3% apart, more than 1,000 repeats.")
+    text = words.arms(apart)
     assert row_of(text, "Output, tokens/s while driven") == ["not known"] * 3
 
 
@@ -155,6 +157,19 @@ def test_the_arms_table_has_a_column_per_arm_and_a_dash_where_there_is_no_number
     assert row_of(table, "Accept length, verify steps")[0] == "–"
     assert row_of(table, "Change to speculative, usual steps")[:2] == ["–", "–"]
     assert row_of(table, "Failed requests, all repeats") == ["0"] * 3
+
+
+def test_counts_that_differ_are_shown_and_the_note_is_true_of_what_is(run):
+    seen = crossing(run)
+    by_repeat = {"switches_whole_run": (8, 10), "queue_delay_ms_whole_run_p99": (0.0, 0.08)}
+    points = seen.points.assign(
+        **{k: seen.points["repeat"].map(dict(enumerate(v))) for k, v in by_repeat.items()}
+    )
+    table = words.arms(replace(seen, points=points))
+    assert row_of(table, "Switches") == ["8 to 10"] * 3
+    # Wider than the number, yet within 1 ms: shown, and the note says why.
+    assert row_of(table, "Queue delay, p99, ms") == ["0.04 ± 0.51"] * 3
+    assert "within ± 1 (ms, usual step)" in words.ARMS_NOTE
 
 
 def test_a_client_that_came_late_is_flagged(run):

@@ -102,11 +102,36 @@ def describe(calibration: Calibration) -> str:
             f"{batch:5d}  {plain:8.2f}  {speculative:14.2f}  {f'{interval.mean:.2f}{between}':24s}  {gain:>8s}"
         )
     lines += ["", f"accept length {_number(length)}: speculate at {_ranges(calibration.ranges())}"]
+    lines += _told(calibration)
     lines.append(f"threshold over repeats: {_threshold(calibration)}")
     lines += [f"at accept length {a}: {_ranges(calibration.ranges(a))}" for a in OTHER_LENGTHS]
     lines.append("Between measured batch sizes the break-even length is interpolated.")
     lines.append("Decode steps only: prefill, which both modes share, is not in these numbers.")
     return "\n".join(lines)
+
+
+def _told(calibration: Calibration) -> list[str]:
+    """Of the measured batch sizes: which the break-even intervals tell to pay or not, and which they leave open."""
+    length = calibration.accept_length
+    if length is None:
+        return []
+    if any(i.low is None for i in calibration.lengths.values()):
+        return ["one repeat: no batch is told to pay or not, the rule follows the mean alone"]
+    pays = [b for b, i in calibration.lengths.items() if i.high is not None and i.high < length]
+    costs = [b for b, i in calibration.lengths.items() if i.low is not None and i.low > length]
+    open_ = [b for b in calibration.lengths if b not in pays and b not in costs]
+    told = [f"{words} at {_measured(at)}" for words, at in (("pays", pays), ("does not", costs)) if at]
+    lines = [f"told by the intervals: it {', '.join(told)}"] if told else []
+    if open_:
+        lines.append(
+            f"not told: at {_measured(open_)} the accept length lies within the break-even interval, and the rule "
+            "follows the mean"
+        )
+    return lines
+
+
+def _measured(batches: Sequence[int]) -> str:
+    return f"batch {', '.join(map(str, batches))}"
 
 
 def _threshold(calibration: Calibration) -> str:

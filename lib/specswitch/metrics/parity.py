@@ -1,7 +1,8 @@
 """Admission parity: did the arms that are compared at one concurrency really run the same batch?
 
 An arm that was capped (by a default limit on running requests, say) queues where the others run, and wins or
-loses for a reason that has nothing to do with speculation.
+loses for a reason that has nothing to do with speculation. A request or so too few has another cause: one that
+ended is replaced only after a prefill, and a short steady window may hold no decode step of the full batch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PARITY_SHARE = 0.95
+# Short of the others by no more than this share of their batch, or by one request: hardly a cap, but a short window.
+NEARLY_SHARE = 0.1
+CAPPED = (
+    "requests waited or were pushed out: give every arm the same --max-running-requests and enough KV memory"
+)
+NEARLY = (
+    "so near, this is less likely a cap than a steady window in which no step held the whole batch, as a request that "
+    "ends is replaced only after a prefill: measure longer (window_s; in closed batches, output_tokens)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +46,12 @@ def admission_parity(
     low = {arm: batch for arm, batch in known.items() if batch < share * most}
     if low:
         text = ", ".join(f"{arm} ran at most {batch}" for arm, batch in low.items())
+        least = min(low.values())
+        nearly = least > most / 2 and least >= most - max(1, NEARLY_SHARE * most)
         return Parity(
             concurrency,
             False,
             observed,
-            f"C={concurrency}: {text} while another arm ran {most}: give every arm the same "
-            "--max-running-requests and enough KV memory",
+            f"C={concurrency}: {text} while another arm ran {most}: {NEARLY if nearly else CAPPED}",
         )
     return Parity(concurrency, True, observed, f"C={concurrency}: all arms ran up to {most}")

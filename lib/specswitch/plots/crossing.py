@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -24,6 +24,7 @@ from specswitch.plots.figure import (
     short,
 )
 from specswitch.plots.grid import Series, labels_of, positive_ratio
+from specswitch.plots.side_by_side import beside
 from specswitch.plots.timeline import timeline as draw_timeline
 from specswitch.results.crossing import Crossing
 
@@ -51,8 +52,6 @@ SWITCH_COST = Words(
     "steps and are counted here: the left panel holds the admission of new requests, not the change alone. Means "
     "over repeats with 95% t intervals; several arms stand side by side at their step.",
 )
-# From the first to the last of the arms that share a step on an axis of steps: well below 1, the next step.
-SPREAD = 0.5
 DIRECTIONS = (("plain", "to plain steps"), ("speculative", "back to speculative steps"))
 
 
@@ -79,7 +78,7 @@ def rates(seen: Crossing) -> go.Figure | None:
             y=[slots for _, slots in seen.target],
             name="slots wanted",
             mode="lines",
-            line={"color": theme.QUIET, "width": 1.5, "shape": "hv"},
+            line={"color": theme.INK, "width": 2, "shape": "hv", "dash": "dot"},
             hovertemplate="%{y} slots wanted<extra></extra>",
         )
         figure.add_trace(wanted, row=1, col=1)
@@ -119,7 +118,7 @@ def recovery(seen: Crossing) -> go.Figure | None:
         title_text="verify steps since the resume", unifiedhovertitle={"text": "verify step %{x:.0f}"}
     )
     figure.update_yaxes(linear_axis(drawn, "accept length ÷ always-on", include=[BACK, 1.0]))
-    return frame(figure, RECOVERY, 420, hollow_notes(drawn))
+    return frame(figure, RECOVERY, 420, hollow_notes(drawn), at="step")
 
 
 def switch_cost(seen: Crossing) -> go.Figure | None:
@@ -138,7 +137,7 @@ def switch_cost(seen: Crossing) -> go.Figure | None:
     figure.add_vline(x=-0.5, line={"color": theme.QUIET, "width": 1, "dash": "dash"}, layer="below")
     figure.update_xaxes(title_text="steps since the change", unifiedhovertitle={"text": "step %{x:.0f}"})
     figure.update_yaxes(linear_axis(drawn, "step time ÷ usual step time", include=[0.5, 1.5]), col=1)
-    return frame(figure, SWITCH_COST, 400, hollow_notes(drawn), margin={"t": 76})
+    return frame(figure, SWITCH_COST, 400, hollow_notes(drawn), at="step", margin={"t": 76})
 
 
 CROSSING_FIGURES: dict[str, Callable[[Crossing], go.Figure | None]] = {
@@ -173,25 +172,6 @@ def change_series(table: pd.DataFrame, to: str) -> list[Series]:
         by_offset = _by_position(of_mode[of_mode["label"] == label], "offset", "relative")
         offsets = tuple(int(o) for o in by_offset)
         found.append(Series(label, label, offsets, tuple(by_offset.values()), frozenset(offsets)))
-    return found
-
-
-def beside(traces: Sequence[go.Scatter]) -> list[go.Scatter]:
-    """The traces, whose x are whole numbers, moved apart sideways so that no mark or bar lies on another's.
-
-    Behind each of several stands an unseen one at the true x, which the hover label is taken from: it would
-    mix neighbouring steps otherwise.
-    """
-    if len(traces) < 2:
-        return list(traces)
-    found = []
-    for i, trace in enumerate(traces):
-        shift = SPREAD * (i / (len(traces) - 1) - 0.5)
-        hover = go.Scatter(trace).update(
-            mode="markers", marker={"opacity": 0}, error_y=None, showlegend=False
-        )
-        moved = [short(x + shift) for x in trace.x]
-        found += [trace.update(x=moved, customdata=None, hovertemplate=None, hoverinfo="skip"), hover]
     return found
 
 

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 
 from specswitch.metrics.intervals import Interval, says_ratio, says_size
 from specswitch.plots import theme
+from specswitch.plots.cut_off import cut_notes
 from specswitch.plots.grid import Series
 
 Hover = Callable[[int, Interval], str]
@@ -71,17 +72,24 @@ def marker(style: theme.Style, hollow: Sequence[bool]) -> dict[str, Any]:
 
 
 def frame(
-    figure: go.Figure, words: Words, height: int, footnotes: Sequence[str] = (), **layout: Any
+    figure: go.Figure,
+    words: Words,
+    height: int,
+    footnotes: Sequence[str] = (),
+    *,
+    at: str = "C =",
+    **layout: Any,
 ) -> go.Figure:
-    """Put the house template, the height in pixels and the words on a figure.
+    """Put the house template, the height in pixels and the words on a figure whose axes are ready.
 
-    `footnotes` name what is missing or special in this very figure.
+    `footnotes` name what is missing or special in this very figure; intervals that leave their axis are added, at
+    positions called `at` (`cut_off`).
     """
     figure.update_annotations(font={"size": 13.5})
     figure.update_layout(
         template=theme.template(),
         height=height,
-        meta={**asdict(words), "footnotes": list(footnotes)},
+        meta={**asdict(words), "footnotes": [*footnotes, *cut_notes(figure, at)]},
         **layout,
     )
     return figure

@@ -11,6 +11,7 @@ from specswitch.plots.acceptance import with_counts
 from specswitch.plots.axes import concurrency_axis, linear_axis
 from specswitch.plots.figure import TIMES, Words, frame, gap_notes, interval_text, line
 from specswitch.plots.grid import Grid, Series
+from specswitch.plots.side_by_side import beside
 from specswitch.plots.throughput import COLUMN, baseline_of
 
 ENVELOPE = Words(
@@ -24,7 +25,8 @@ SPECULATION = Words(
     "speculation",
     "How much was speculated",
     "Share of decode steps and of output tokens that came from speculative steps, and how often the mode "
-    "changed within the steady window. Means over repeats with 95% t intervals.",
+    "changed within the steady window. Means over repeats with 95% t intervals. Several arms stand side by side at "
+    "their concurrency.",
 )
 
 
@@ -88,9 +90,13 @@ def speculation(table: pd.DataFrame) -> go.Figure | None:
         return None
     figure = make_subplots(cols=3, subplot_titles=[p[1] for p in panels], horizontal_spacing=0.075)
     for col, ((column, _, num, den), cell) in enumerate(zip(panels, cells, strict=True), start=1):
-        for series in (s for s in cell if s.drawable):
-            hover = with_counts(grid, series.label, column, num, den)
-            figure.add_trace(line(series, hover, showlegend=col == 1), row=1, col=col)
+        lines = [
+            line(s, with_counts(grid, s.label, column, num, den), showlegend=col == 1)
+            for s in cell
+            if s.drawable
+        ]
+        for trace in beside(lines, logarithmic=True):
+            figure.add_trace(trace, row=1, col=col)
     figure.update_xaxes(concurrency_axis(grid.concurrencies, title="concurrency C"))
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=1)
     figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", col=2)

@@ -134,7 +134,8 @@ def timeline(
                 y=[slots for _, slots in target],
                 name="slots wanted",
                 mode="lines",
-                line={"color": theme.INK, "width": 1.25, "shape": "hv"},
+                # Dotted, or its legend entry would be that of the token rate.
+                line={"color": theme.INK, "width": 2, "shape": "hv", "dash": "dot"},
                 hovertemplate="%{y} slots wanted<extra></extra>",
             ),
             row=1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -10,7 +10,7 @@ from specswitch.metrics.intervals import Interval
 from specswitch.plots.best_dynamic import Best, bests, rivals
 from specswitch.plots.figure import TIMES, known, number
 from specswitch.plots.grid import Grid
-from specswitch.report.findings import VERDICTS, places, verdict
+from specswitch.report.findings import NOT_KNOWN_AGAINST, VERDICTS, places, verdict
 from specswitch.report.html import MISSING, Cell, Column, table
 
 NOTE = (
@@ -59,13 +59,23 @@ def _told(won: Sequence[Best], concurrencies: Sequence[int]) -> list[str]:
     groups: dict[str, list[int]] = {}
     for best in won:
         ratios = {label: ratio for label, ratio in best.others.items() if ratio is not None}
-        same = [label for label, ratio in ratios.items() if not _slower(ratio)]
         if any(ratio.low is None for ratio in ratios.values()):
             words = "not to be told from the others yet, with one repeat,"
         else:
-            words = f"not distinguishable from {_list(same)}" if same else "told apart from every other"
+            words = _apart(ratios)
         groups.setdefault(words, []).append(best.concurrency)
     return [f"{words} at {places(at, concurrencies)}" for words, at in groups.items()]
+
+
+def _apart(ratios: Mapping[str, Interval]) -> str:
+    """What the intervals of the other arms' ratios to the best say, in the words of the table."""
+    open_ = {label: known(ratio, TIMES) for label, ratio in ratios.items() if not _slower(ratio)}
+    parts = [
+        f"{words} {_list(labels)}"
+        for words, wanted in ((VERDICTS[2], True), (NOT_KNOWN_AGAINST, False))
+        if (labels := [label for label, is_known in open_.items() if is_known is wanted])
+    ]
+    return " and ".join(parts) or "told apart from every other"
 
 
 def _will_do(path: str, labels: Sequence[str], best: Sequence[Best]) -> str:
@@ -76,7 +86,10 @@ def _will_do(path: str, labels: Sequence[str], best: Sequence[Best]) -> str:
     fine = [label for label in labels if label not in slower]
     loads = "at any load" if len(best) > 1 else f"at C = {best[0].concurrency}"
     if len(fine) == len(labels):
-        return f"No dynamic arm on {path} is told to be slower than another {loads}."
+        return (
+            f"On {path}, no dynamic arm can be called slower than the best {loads}: "
+            "this run gives no reason to prefer one."
+        )
     if not fine:
         return f"Each dynamic arm on {path} is told to be slower than the best one at some load."
     return f"On {path}, not told to be slower than the best dynamic arm {loads}: {_list(fine)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -46,13 +46,15 @@ def _count(value: float) -> str:
 class Shown:
     """A row of the arms table: a number of the points, as mean over repeats.
 
-    `small`: a half-width that says enough, in the number's own unit.
+    `small`: a half-width that says enough, in the number's own unit. `counted`: a plain count, which is known
+    whatever its interval says; repeats that differ much stand as their least and their most.
     """
 
     name: str
     key: str
     write: Callable[[float], str] = number
     small: float = 0.0
+    counted: bool = False
 
 
 ROWS = (
@@ -64,14 +66,16 @@ ROWS = (
     Shown("Queue delay, p99, ms", "queue_delay_ms_whole_run_p99", _hundredths, small=1.0),
     Shown("Accept length, verify steps", "accept_length_whole_run"),
     Shown("Speculated, of steps", "speculated_share_whole_run", "{:.0%}".format, small=0.05),
-    Shown("Switches", "switches_whole_run", _count, small=1.0),
-    Shown("Resumes", "resumes", _count, small=1.0),
+    Shown("Switches", "switches_whole_run", _count, small=1.0, counted=True),
+    Shown("Resumes", "resumes", _count, small=1.0, counted=True),
     Shown("Change to plain, usual steps", "switch_cost_steps_to_plain", _hundredths, STEPS_SMALL),
     Shown("Change to speculative, usual steps", "switch_cost_steps_to_speculative", _hundredths, STEPS_SMALL),
 )
 ARMS_NOTE = (
-    "Means over repeats, ± half the 95% t interval. A dash: there is no such number. Not known: the interval is "
-    "wider than the number itself. The table of points below has single repeats of the main ones, the run's "
+    "Means over repeats, ± half the 95% t interval. A dash: there is no such number. Not known: half the interval is "
+    "more than the number itself; a queue delay or a cost within ± 1 (ms, usual step) and a share within ± 5% are "
+    "shown however small they are. Counts whose repeats differ more than that stand as the least and the most of a "
+    "repeat (8 to 10). The table of points below has single repeats of the main ones, the run's "
     "points/*/point.json all."
 )
 
@@ -182,7 +186,10 @@ def arms(seen: Crossing) -> str:
     labels = labels_of(seen.points)
     rows = [[Cell("Finished points"), *(_finished(seen, label) for label in labels)]]
     rows += [
-        [Cell(shown.name), *(_cell(_mean(seen, label, shown.key), shown) for label in labels)]
+        [
+            Cell(shown.name),
+            *(_cell(list(_by_repeat(seen, label, shown.key).values()), shown) for label in labels),
+        ]
         for shown in ROWS
     ]
     rows.append([Cell("Failed requests, all repeats"), *(_failed(seen, label) for label in labels)])
@@ -203,12 +210,15 @@ def _failed(seen: Crossing, label: str) -> Cell:
     return Cell(f"{sum(found.values()):,.0f}", kind="bad" if any(found.values()) else "")
 
 
-def _cell(interval: Interval | None, shown: Shown) -> Cell:
+def _cell(values: Sequence[float], shown: Shown) -> Cell:
+    interval = mean_interval(values)
     if interval is None:
         return MISSING
     if interval.high is None:
         return Cell(shown.write(interval.mean))
     if not known(interval, small=shown.small):
+        if shown.counted:
+            return Cell(f"{shown.write(min(values))} to {shown.write(max(values))}")
         return Cell("not known", kind="none")
     mean, half = shown.write(interval.mean), interval.high - interval.mean
     near = f"{half:,.{len(mean.partition('.')[2])}f}" if shown.write is number else shown.write(half)
@@ -247,4 +257,5 @@ def _repeats_for(ratio: Interval) -> str:
     if spread is None or verdict(ratio) != VERDICTS[2]:
         return ""
     needed = repeats_needed(spread)
-    return f"; to tell {EFFECT:.0%} apart, about {needed or f'more than {MOST}'} repeats"
+    many_ = f"about {needed:,}" if needed else f"more than {MOST:,}"
+    return f"; to tell {EFFECT:.0%} apart, {many_} repeats"

@@ -1,5 +1,6 @@
 """What the figures show, in sentences computed from the table. A difference is claimed only where the 95 %
-interval of the paired ratio lies wholly on one side of 1; otherwise it is "not distinguishable".
+interval of the paired ratio lies wholly on one side of 1; otherwise it is "not distinguishable", or "not known"
+where the interval says nothing, as in the tables.
 """
 
 from __future__ import annotations
@@ -15,55 +16,87 @@ from specswitch.plots.goodput import limits_text
 from specswitch.plots.grid import Grid, Series
 from specswitch.plots.switching import envelope_needs, envelope_series
 from specswitch.plots.throughput import COLUMN, baseline_of, ratios
+from specswitch.report.acceptance_loads import pooled, verifying
 
 VERDICTS = ("faster than", "slower than", "not distinguishable from")
+NOT_KNOWN = "not known"
+NOT_KNOWN_AGAINST = f"{NOT_KNOWN} against"
 _ENVELOPE_VERDICTS = dict(zip(VERDICTS, ("above it", "below it", f"{VERDICTS[2]} it"), strict=True))
 
 
 def throughput(table: pd.DataFrame) -> str:
-    """Which arm reached the most, and where."""
+    """Which arm reached the most, and where, with its interval and the arms it is not told apart from there."""
     grid = Grid(table)
     tops = [
-        (p.mean, s.name, c)
+        (p.mean, s.name, c, p)
         for s in (grid.mean(label, COLUMN) for label in grid.labels)
         for c, p in zip(s.x, s.points, strict=True)
         if p is not None
     ]
     if not tops:
         return "No point reached a steady window, so there is no throughput to show."
-    most, name, at = max(tops)
+    most, name, at, top = max(tops, key=lambda found: found[:3])
     if most <= 0:
         return "No output token fell into a steady window, so there is no throughput to show."
-    return f"The highest output throughput is that of {name}: {number(most)} tokens/s at C = {at}."
+    if not known(top):
+        return f"The highest mean output throughput is that of {name} at C = {at}; how much it is, is {unknown(top)}."
+    much = interval_text(top, 3, " tokens/s")
+    return f"The highest output throughput is that of {name}: {much}, at C = {at}{_rivals(grid, name, at)}."
+
+
+def _rivals(grid: Grid, top: str, at: int) -> str:
+    """The arms that may be as fast as the one with the highest mean at this load; "" where no interval can say so."""
+    place = grid.concurrencies.index(at)
+    others = {o: grid.ratio(o, top, COLUMN).points[place] for o in grid.labels if o != top}
+    ratios = {label: ratio for label, ratio in others.items() if ratio is not None and ratio.low is not None}
+    if not ratios:
+        return ""
+    near = [label for label, ratio in ratios.items() if verdict(ratio) != VERDICTS[1]]
+    return (
+        f"; there not told apart from {', '.join(near)}"
+        if near
+        else "; there told apart from every other arm"
+    )
 
 
 def ratio(table: pd.DataFrame) -> list[str]:
-    """One sentence per speculating arm: where it is faster, slower or not distinguishable."""
+    """One sentence per speculating arm: where it is faster, slower, not distinguishable, not known."""
     grid = Grid(table)
     sentences = []
     for series, baseline in ratios(grid):
         if baseline == baseline_of(series.label, grid.labels) and series.drawable:
             text = against(series, baseline)
-            unknown = f"{series.label} cannot be told from {baseline} yet: no concurrency has two repeats."
-            sentences.append(f"{series.label} is {text}." if text else unknown)
+            if not text:
+                sentences.append(
+                    f"{series.label} cannot be told from {baseline} yet: no concurrency has two repeats."
+                )
+            elif text.startswith(NOT_KNOWN_AGAINST):
+                sentences.append(f"Whether {series.label} is faster or slower is {text}.")
+            else:
+                sentences.append(f"{series.label} is {text}.")
     return sentences
 
 
 def envelope(table: pd.DataFrame) -> list[str]:
-    """One sentence per dynamic arm on how near it stays to the better static arm."""
+    """One sentence per dynamic arm on how near it stays to the better static arm; its worst is of loads known."""
     sentences = []
     for series in envelope_series(Grid(table)):
         found = [(c, p) for c, p in zip(series.x, series.points, strict=True) if p is not None]
         if not found:
             continue
-        groups: dict[str, list[int]] = {told: [] for told in _ENVELOPE_VERDICTS.values()}
+        paired = [(c, p) for c, p in found if p.low is not None]
+        sure = [(c, p) for c, p in paired if known(p, TIMES)]
+        if paired and not sure:
+            share = f"What share of the envelope {series.label} reaches is {unknown(paired[0][1])}"
+            sentences.append(f"{share} at {places([c for c, _ in paired], series.x)}.")
+            continue
+        groups: dict[str, list[int]] = {told: [] for told in (*_ENVELOPE_VERDICTS.values(), NOT_KNOWN)}
         for c, p in found:
-            if p.low is not None:
-                groups[_ENVELOPE_VERDICTS[verdict(p)]].append(c)
+            groups[_ENVELOPE_VERDICTS[verdict(p)] if (c, p) in sure else NOT_KNOWN].append(c)
         told = "; ".join(f"{words} at {places(at, series.x)}" for words, at in groups.items() if at)
-        worst = _worst(series.label, *min(found, key=lambda cp: cp[1].mean))
+        worst = _worst(series.label, *min(sure or found, key=lambda cp: cp[1].mean))
         unknown_yet = "It cannot be told from the envelope yet: no concurrency has two repeats"
-        sentences.append(f"{worst}. {f'By load: {told}' if told else unknown_yet}.")
+        sentences.append(f"{worst}. {f'By load: {told}' if sure else unknown_yet}.")
     return sentences
 
 
@@ -87,25 +120,39 @@ def no_envelope(table: pd.DataFrame) -> str:
 
 
 def acceptance(table: pd.DataFrame) -> list[str]:
-    """One sentence per verifying arm, from the counts summed over the whole run."""
+    """One sentence per verifying arm, from the counts summed over the loads that it can be compared at."""
     grid = Grid(table)
     sentences = []
-    for label in grid.labels:
-        length, rate = (_overall(grid, label, name) for name in ("accept_length", "accept_rate"))
-        if length is not None and rate is not None:
-            sentences.append(
-                f"{label} emits {number(length)} tokens per request and verify step, "
-                f"with {rate:.0%} of its drafts accepted."
-            )
+    for path in verifying(grid):
+        for label, loads in path.loads.items():
+            length, rate = (pooled(grid, label, name, loads) for name in ("accept_length", "accept_rate"))
+            if length is not None and rate is not None:
+                apart = "" if path.shared else ", loads that not every other arm on its path verified at"
+                sentences.append(
+                    f"{label} emits {number(length)} tokens per request and verify step, with {rate:.0%} of its "
+                    f"drafts accepted, at {places(loads, grid.concurrencies)}{apart}."
+                )
     return sentences
 
 
 def accept_lengths(table: pd.DataFrame) -> list[str]:
-    """One sentence with the accept length of every verifying arm; none without such arms."""
+    """One sentence per path with the accept length of its verifying arms, over loads that all of them have."""
     grid = Grid(table)
-    found = [(label, _overall(grid, label, "accept_length")) for label in grid.labels]
-    known = [f"{label} {number(length)}" for label, length in found if length is not None]
-    return [f"Accept length (tokens per request and verify step): {', '.join(known)}."] if known else []
+    sentences = []
+    for path in verifying(grid):
+        parts = []
+        for label, loads in path.loads.items():
+            length = pooled(grid, label, "accept_length", loads)
+            own = "" if path.shared else f" ({places(loads, grid.concurrencies)})"
+            parts.append(f"{label} {number(length or 0.0)}{own}")
+        over = places(next(iter(path.loads.values())), grid.concurrencies)
+        if path.shared and len(path.loads) > 1:
+            over += ", where all of these verified"
+        where = f"at {over}" if path.shared else "each at loads of its own, so not comparable"
+        sentences.append(
+            f"Accept length on {path.path} (tokens per request and verify step), {where}: {', '.join(parts)}."
+        )
+    return sentences
 
 
 def latency(table: pd.DataFrame) -> list[str]:
@@ -156,16 +203,22 @@ def speculation(table: pd.DataFrame) -> list[str]:
             if p is not None:
                 groups["every step" if p.mean == 1 else "no step" if p.mean == 0 else "some steps"].append(c)
         text = ", ".join(f"in {share} at {places(at, shares.x)}" for share, at in groups.items() if at)
-        sentences.append(f"{label} speculated {text}.")
+        one_mode = sorted(groups["every step"] + groups["no step"])
+        # Steps of one mode only: a change that was counted can but lie between the ramp and the first of them.
+        entered = [c for c in one_mode if any(grid.by_repeat(label, c, "switches").values())]
+        if entered:
+            at = places(entered, shares.x)
+            text += f" (switches counted at {at}: into its first step, from the ramp before)"
+        sentences.append(f"In the steady window, {label} speculated {text}.")
     return sentences
 
 
 def against(series: Series, baseline: str) -> str:
-    """`faster than none at C = 1 to 8 (1.36× at C = 1), slower at C = 32 (0.71×)`; "" without intervals."""
-    groups: dict[str, list[int]] = {told: [] for told in VERDICTS}
+    """`faster than none at C = 1 to 8 (1.36× at C = 1); not known against none at C = 32`; "" without intervals."""
+    groups: dict[str, list[int]] = {told: [] for told in (*VERDICTS, NOT_KNOWN_AGAINST)}
     for c, p in zip(series.x, series.points, strict=True):
         if p is not None and p.low is not None and p.high is not None:
-            groups[verdict(p)].append(c)
+            groups[verdict(p) if known(p, TIMES) else NOT_KNOWN_AGAINST].append(c)
     parts = []
     for told, at in groups.items():
         if not at:
@@ -195,17 +248,15 @@ def verdict(ratio: Interval) -> str:
 
 
 def _worst(label: str, at: int, ratio: Interval) -> str:
-    """The lowest envelope ratio with its interval and what that says."""
+    """The lowest envelope ratio (one of which something is known) with its interval and what that says."""
     where = f"At its worst (C = {at}), {label}"
-    if not known(ratio, TIMES):
-        return f"{where} reaches a share of the envelope that is {unknown(ratio)}"
     told = "" if ratio.low is None else f": {_ENVELOPE_VERDICTS[verdict(ratio)]}"
     return f"{where} reaches {interval_text(ratio, 3, f'{TIMES} of the envelope')}{told}"
 
 
 def _extreme(series: Series, at: Sequence[int], told: str) -> str:
-    """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing for "not distinguishable"."""
-    if told == VERDICTS[2]:
+    """The strongest ratio of a group, e.g. ` (1.36× at C = 1)`; nothing where there is no difference to tell."""
+    if told not in VERDICTS[:2]:
         return ""
     means = {c: p.mean for c, p in zip(series.x, series.points, strict=True) if c in at and p is not None}
     pick = max if told == VERDICTS[0] else min
@@ -215,9 +266,3 @@ def _extreme(series: Series, at: Sequence[int], told: str) -> str:
 
 def _ms(interval: Interval) -> str:
     return f"{number(interval.mean)} ms" if known(interval) else f"a time {unknown(interval)}"
-
-
-def _overall(grid: Grid, label: str, column: str) -> float | None:
-    counts = [n for c in grid.concurrencies if (n := grid.counts(label, c, column)) is not None]
-    den = sum(n[1] for n in counts)
-    return sum(n[0] for n in counts) / den if den else None

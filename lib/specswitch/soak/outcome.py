@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from specswitch.results.files import write_json
-from specswitch.soak.memory import Growth
+from specswitch.soak.memory import FEWEST, SAMPLE_S, WARM_UP_REQUESTS, WARM_UP_SHARE, Growth
 from specswitch.soak.plan import SoakPlan
 from specswitch.soak.run import PathRun
 
@@ -110,10 +110,24 @@ def describe(run: PathRun) -> str:
         f"{n['near_ties']} near-ties",
         f"  idle after {_number(n['idle_after_s'])} s with {n['tokens_left_when_idle']} KV slots in use, cache "
         f"{'emptied' if run.flushed else 'NOT emptied'}",
-        f"  memory {m.verdict}: {_number(m.slope)} [{_number(m.low)}, {_number(m.high)}] MiB per 1000 requests, "
-        f"limit {m.limit:g}; {_number(m.first_mib)} -> {_number(m.last_mib)} MiB; {_by_process(m)}",
+        f"  memory {_memory(m)}",
     ]
     return "\n".join([*lines, *(f"  - {fault}" for fault in faults(run))])
+
+
+def _memory(growth: Growth) -> str:
+    """The verdict on memory with its numbers; where there are none, why, and what would give some."""
+    if growth.slope is None:
+        return (
+            f"{growth.verdict}: the run was too short to measure its growth ({growth.samples} samples, one in "
+            f"{SAMPLE_S:g} s; it takes {FEWEST} that come after {WARM_UP_REQUESTS} requests and after the first "
+            f"{WARM_UP_SHARE:.0%} of the run)"
+        )
+    return (
+        f"{growth.verdict}: {_number(growth.slope)} [{_number(growth.low)}, {_number(growth.high)}] MiB per 1000 "
+        f"requests, limit {growth.limit:g}; {_number(growth.first_mib)} -> {_number(growth.last_mib)} MiB; "
+        f"{_by_process(growth)}"
+    )
 
 
 def _by_process(growth: Growth) -> str:
