@@ -179,3 +179,14 @@ def test_resume_without_a_run_is_refused_or_said(tmp_path: Path) -> None:
     new = specswitch("sweep", "--resume", "--out", str(tmp_path / "new"), "--dry-run")
     assert new.returncode == 0, new.stderr
     assert f"nothing to resume in {tmp_path / 'new'}: a new run" in new.stderr
+
+
+@pytest.mark.parametrize("command", ["sweep", "crossing"])
+def test_resume_is_refused_where_points_lost_their_manifest(tmp_path: Path, command: str) -> None:
+    point = tmp_path / "points" / "none-c1-r0-0123456789ab" / "point.json"
+    point.parent.mkdir(parents=True)
+    point.write_text("{}", encoding="utf-8")
+    done = specswitch(command, "--resume", "--out", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'manifest.json'} is missing, but finished points lie beside it (1): put" in done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [point]
