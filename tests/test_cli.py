@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,15 @@ def test_no_parameter_is_refused_in_words_other_than_ours(kind: type[RunParamete
                 assert [w for w in FOREIGN if w in str(problem)] == []
                 assert "no possible value" not in str(problem), "the cure, not only the fault"
     assert refused > 200
+
+
+@pytest.mark.parametrize("more", [[], ["--no-notebook"], ["--dry-run"]], ids=str)
+def test_an_interrupt_before_a_run_is_told_in_words(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(SweepParameters, "plan", plan)
+    answer = CliRunner().invoke(main, ["sweep", "--out", str(tmp_path / "run"), *more])
+    assert (answer.exit_code, answer.output) == (1, "error: interrupted by SIGINT: nothing was measured\n")

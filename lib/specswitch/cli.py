@@ -18,6 +18,7 @@ from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command
 
 if TYPE_CHECKING:
+    from specswitch.sweep.batch import Outcome
     from specswitch.sweep.parameters import RunParameters
 
 
@@ -93,6 +94,29 @@ def _run(
     files: tuple[Path, ...],
 ) -> None:
     """Run the notebook of these parameters in batch, or say what would be done; ends with the exit code."""
+    from specswitch.serving.interrupt import how_interrupted, signals_interrupt
+
+    try:
+        with signals_interrupt():
+            outcome = _outcome(kind, pairs, yaml_texts, out, resume, dry_run, no_notebook, files)
+    except KeyboardInterrupt as stopped:
+        _end(1, f"{how_interrupted(stopped)}: nothing was measured")
+    if outcome.exit_code:
+        _end(outcome.exit_code, outcome.message, outcome.report)
+    click.echo(str(outcome.report or outcome.message))
+
+
+def _outcome(
+    kind: type[RunParameters],
+    pairs: tuple[tuple[str, str], ...],
+    yaml_texts: tuple[str, ...],
+    out: Path | None,
+    resume: bool,
+    dry_run: bool,
+    no_notebook: bool,
+    files: tuple[Path, ...],
+) -> Outcome:
+    """How the run ended; bad input ends the program."""
     from specswitch.results.layout import ResultsError
     from specswitch.sweep.given import read_given, read_yaml, stored_parameters
     from specswitch.sweep.parameters import ParameterError
@@ -113,12 +137,8 @@ def _run(
     from specswitch.sweep import bare, batch
 
     if dry_run:
-        outcome = batch.dry_run(asked)
-    else:
-        outcome = bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
-    if outcome.exit_code:
-        _end(outcome.exit_code, outcome.message, outcome.report)
-    click.echo(str(outcome.report or outcome.message))
+        return batch.dry_run(asked)
+    return bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
 
 
 @main.command("report")
