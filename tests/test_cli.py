@@ -40,6 +40,7 @@ BAD = [
     ("set 127.0.0.1:1 threshold=--3", "threshold='--3': give a whole number >= 0, or none"),
     ("set 127.0.0.1:1 dwell=none", "dwell=None: give a whole number of steps >= 1"),
     ("set 127.0.0.1:1 ranges=[[1,0]]", "ranges=[[1, 0]]: give ascending pairs"),
+    ("state notaurl", "URL 'notaurl': write HOST:PORT or http://HOST:PORT"),
     ("state http://[bad", "URL 'http://[bad': write HOST:PORT"),
     ("sweep --dry-run -p concurrencies 0,4", "concurrencies.0 = 0: give 1 or more"),
     ("sweep --dry-run -p concurrencies a,4", "concurrencies.0 = 'a': give a whole number"),
