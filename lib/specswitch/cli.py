@@ -124,7 +124,7 @@ def _outcome(
     options = [("out_dir", os.path.abspath(out))] if out is not None else []
     options += [("resume", "true")] if resume else []
     try:
-        stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
+        stored = stored_parameters(Path(os.path.abspath(out)), kind) if resume and out is not None else {}
         asked = read_given(kind, [*pairs, *options], [*map(read_yaml, files), *yaml_texts], stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
@@ -158,10 +158,13 @@ def report_command(
     _want_utf8()
     from specswitch.metrics.goodput import Limits
     from specswitch.results import read_run
+    from specswitch.results.files import check_file
     from specswitch.results.layout import ResultsError
 
     folder = os.path.abspath(run_dir)
     try:
+        if out is not None:
+            check_file(Path(os.path.abspath(out)))
         limits = Limits(ttft_limit_ms, tpot_limit_ms)
         run = read_run(folder)  # before the page's machinery is loaded, which takes seconds
     except (ResultsError, ValueError) as problem:
