@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,17 @@ BAD = [
     ("serve --threshold 8 --", "--model-path is missing"),
     ("doctor -- --model-path", "--model-path"),
     ("doctor -- --tp-size two", "'two'"),
+    ("doctor -- --attention-backend fa9", "argument --attention-backend: invalid choice: 'fa9' (choose from 'triton'"),
     ("set 127.0.0.1:1 threshold=--3", "threshold='--3': give a whole number >= 0, or none"),
     ("set 127.0.0.1:1 dwell=none", "dwell=None: give a whole number of steps >= 1"),
     ("set 127.0.0.1:1 ranges=[[1,0]]", "ranges=[[1, 0]]: give ascending pairs"),
+    ("state notaurl", "URL 'notaurl': write HOST:PORT or http://HOST:PORT"),
     ("state http://[bad", "URL 'http://[bad': write HOST:PORT"),
     ("sweep --dry-run -p concurrencies 0,4", "concurrencies.0 = 0: give 1 or more"),
     ("sweep --dry-run -p concurrencies a,4", "concurrencies.0 = 'a': give a whole number"),
     ("sweep --dry-run -p concurrencies [1,", "concurrencies = '[1,': give a list, as [1, 2] or 1,2"),
-    ("sweep --dry-run -p concurrencies []", "concurrencies = (): give at least 1"),
+    ("sweep --dry-run -p concurrencies []", "concurrencies = []: give at least 1"),
+    ("sweep --dry-run -p arms []", "arms = []: give at least 1"),
     ("sweep --dry-run -p concurrencies 4,4", "the same concurrency twice: [4, 4]"),
     ("sweep --dry-run -p concurrencies 65", "concurrency [65] exceeds max_running_requests=64"),
     ("sweep --dry-run -p arms none,none", "the same arm twice"),
@@ -51,6 +55,18 @@ BAD = [
     ("sweep --dry-run -p repeats 1.5", "repeats = '1.5': give a whole number"),
     ("sweep --dry-run -p env NAME", "env 'NAME': write NAME=value"),
     ("sweep --dry-run -p topk 2 -p arms always-v2", "topk=2"),
+    ("sweep --out {new} -p attention_backend fa9", "--attention-backend: invalid choice: 'fa9' (choose from 'triton'"),
+    ("crossing --out {new} -p attention_backend fa9", "invalid choice: 'fa9' (choose from 'triton'"),
+    ("calibrate --out {new} -p attention_backend fa9", "invalid choice: 'fa9' (choose from 'triton'"),
+    ("soak --out {new} -p attention_backend fa9", "invalid choice: 'fa9' (choose from 'triton'"),
+    ("sweep --dry-run -p num_steps 1000000", "parameter num_steps = 1000000: give 100 or less"),
+    ("sweep --dry-run -p simulated_accept_length 9", "simulated_accept_length=9 with num_steps=3: a verify step accepts"),
+    ("sweep --dry-run -p output_tokens 1", "output_tokens=1: the prompt's own step brings the first token"),
+    ("sweep --dry-run -p cpu_threads 1000000", "cpu_threads=1000000: this machine has"),
+    ("sweep --dry-run -p max_total_tokens 1000000000000", "max_total_tokens=1000000000000: K and V of so many"),
+    ("crossing --dry-run -p load constant:rate=1e12,duration=12", "12 s are 1.2e+13 requests, more than 1,000,000: give"),
+    ("crossing --dry-run -p load poisson:rate=1e12,duration=12", "1e+12 requests per second for 12 s are 1.2e+13"),
+    ("crossing --dry-run -p load burst:low=1,high=1e12,period=2,duration=12", "1e+12 requests per second for 12 s"),
     ("sweep --dry-run -y a:b", "YAML 'a:b' is no mapping"),
     ("sweep --dry-run -f {latin}", "{latin}"),
     ("sweep --dry-run -p dataset file:{latin}", "{latin}' cannot be read: it is no UTF-8 text"),
@@ -122,3 +138,15 @@ def test_no_parameter_is_refused_in_words_other_than_ours(kind: type[RunParamete
                 assert [w for w in FOREIGN if w in str(problem)] == []
                 assert "no possible value" not in str(problem), "the cure, not only the fault"
     assert refused > 200
+
+
+@pytest.mark.parametrize("more", [[], ["--no-notebook"], ["--dry-run"]], ids=str)
+def test_an_interrupt_before_a_run_is_told_in_words(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(SweepParameters, "plan", plan)
+    answer = CliRunner().invoke(main, ["sweep", "--out", str(tmp_path / "run"), *more])
+    assert (answer.exit_code, answer.output) == (1, "error: interrupted by SIGINT: nothing was measured\n")

@@ -18,6 +18,7 @@ from specswitch.serving import commands as server_commands
 from specswitch.soak.command import soak_command
 
 if TYPE_CHECKING:
+    from specswitch.sweep.batch import Outcome
     from specswitch.sweep.parameters import RunParameters
 
 
@@ -93,6 +94,29 @@ def _run(
     files: tuple[Path, ...],
 ) -> None:
     """Run the notebook of these parameters in batch, or say what would be done; ends with the exit code."""
+    from specswitch.serving.interrupt import how_interrupted, signals_interrupt
+
+    try:
+        with signals_interrupt():
+            outcome = _outcome(kind, pairs, yaml_texts, out, resume, dry_run, no_notebook, files)
+    except KeyboardInterrupt as stopped:
+        _end(1, f"{how_interrupted(stopped)}: nothing was measured")
+    if outcome.exit_code:
+        _end(outcome.exit_code, outcome.message, outcome.report)
+    click.echo(str(outcome.report or outcome.message))
+
+
+def _outcome(
+    kind: type[RunParameters],
+    pairs: tuple[tuple[str, str], ...],
+    yaml_texts: tuple[str, ...],
+    out: Path | None,
+    resume: bool,
+    dry_run: bool,
+    no_notebook: bool,
+    files: tuple[Path, ...],
+) -> Outcome:
+    """How the run ended; bad input ends the program."""
     from specswitch.results.layout import ResultsError
     from specswitch.sweep.given import read_given, read_yaml, stored_parameters
     from specswitch.sweep.parameters import ParameterError
@@ -100,7 +124,7 @@ def _run(
     options = [("out_dir", os.path.abspath(out))] if out is not None else []
     options += [("resume", "true")] if resume else []
     try:
-        stored = stored_parameters(Path(os.path.abspath(out))) if resume and out is not None else {}
+        stored = stored_parameters(Path(os.path.abspath(out)), kind) if resume and out is not None else {}
         asked = read_given(kind, [*pairs, *options], [*map(read_yaml, files), *yaml_texts], stored)
     except (ParameterError, ResultsError) as problem:
         _end(2, str(problem))
@@ -113,12 +137,8 @@ def _run(
     from specswitch.sweep import bare, batch
 
     if dry_run:
-        outcome = batch.dry_run(asked)
-    else:
-        outcome = bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
-    if outcome.exit_code:
-        _end(outcome.exit_code, outcome.message, outcome.report)
-    click.echo(str(outcome.report or outcome.message))
+        return batch.dry_run(asked)
+    return bare.run_bare(asked) if no_notebook else batch.run_batch(asked, _build_report)
 
 
 @main.command("report")
@@ -138,10 +158,13 @@ def report_command(
     _want_utf8()
     from specswitch.metrics.goodput import Limits
     from specswitch.results import read_run
+    from specswitch.results.files import check_file
     from specswitch.results.layout import ResultsError
 
     folder = os.path.abspath(run_dir)
     try:
+        if out is not None:
+            check_file(Path(os.path.abspath(out)))
         limits = Limits(ttft_limit_ms, tpot_limit_ms)
         run = read_run(folder)  # before the page's machinery is loaded, which takes seconds
     except (ResultsError, ValueError) as problem:

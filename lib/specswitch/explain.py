@@ -42,7 +42,8 @@ def explain(problem: ValidationError) -> str:
     lines = []
     for error in problem.errors(include_url=False):
         place = ".".join(str(part) for part in error["loc"])
-        value = f" = {error['input']!r}" if place and not isinstance(error["input"], dict) else ""
+        given = list(error["input"]) if isinstance(error["input"], tuple) else error["input"]
+        value = f" = {given!r}" if place and not isinstance(given, dict) else ""
         lines.append(f"{place}{value}: {reason(error)}" if place else reason(error))
     return "; ".join(lines)
 

@@ -136,3 +136,18 @@ def test_outside_of_a_checkout_it_says_where_the_notebooks_are(
     answer = run("04-live")
     assert (answer.exit_code, started) == (2, [])
     assert "the notebooks lie in the checkout, or in an unpacked bundle: no specswitch" in answer.stderr
+
+
+def test_root_is_told_how_to_go_on(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    told = run("04-live", "--folder", str(tmp_path), "--", "--no-browser").stderr
+    assert told.endswith(
+        f"told to: specswitch lab 04-live --folder {tmp_path} -- --allow-root --no-browser\n"
+    )
+    for option in ("--allow-root", "--ServerApp.allow_root=True"):
+        assert "you are root" not in run("04-live", "--folder", str(tmp_path), "--", option).stderr
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "you are root" not in run("04-live", "--folder", str(tmp_path)).stderr
+    assert len(started) == 4

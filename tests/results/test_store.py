@@ -111,13 +111,36 @@ def test_damage_twice_keeps_both(tmp_path: Path) -> None:
     assert {ids[0], f"{ids[0]}.damaged-1", f"{ids[0]}.damaged-2"} <= kept
 
 
-def test_a_damaged_manifest_is_set_aside_and_the_points_stay(tmp_path: Path) -> None:
+def bare_object(path: Path) -> None:
+    path.write_text('{"schema_version": 1}', encoding="utf-8")
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("harm", [Path.unlink, cut, empty, bare_object])
+def test_finished_points_whose_manifest_is_lost_are_never_given_a_new_one(
+    tmp_path: Path, harm: Callable[[Path], None], resume: bool
+) -> None:
     ids = measure_all(tmp_path)
+    harm(tmp_path / MANIFEST)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(ResultsError) as refused, open_store(tmp_path, request(), resume=resume):
+        pass
+    if resume or harm is Path.unlink:
+        there = "is missing" if harm is Path.unlink else "cannot be read"
+        said = f"{tmp_path / MANIFEST} {there}, but finished points lie beside it ({len(ids)}): put the manifest back"
+        assert str(refused.value).startswith(said)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_damaged_manifest_without_points_is_set_aside(tmp_path: Path) -> None:
+    with open_store(tmp_path, request()):
+        pass
     cut(tmp_path / MANIFEST)
     with pytest.raises(DamagedError, match=MANIFEST):
         read_run(tmp_path)
-    with pytest.warns(SetAsideWarning), open_store(tmp_path, request(), resume=True) as store:
-        assert store.finished == set(ids)
+    with pytest.warns(SetAsideWarning), open_store(tmp_path, request(), resume=True):
+        pass
+    assert (tmp_path / f"{MANIFEST}.damaged-1").is_file()
     assert read_run(tmp_path).status == "complete"
 
 

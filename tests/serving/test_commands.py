@@ -108,6 +108,12 @@ def test_serve_ends_with_the_servers_exit_code(flags: list[str], tmp_path: Path)
         ([], ["--no-such-flag"], "--no-such-flag"),
         ([], ["--model-path", "/no/such/model"], "/no/such/model"),
         ([], ["--speculative-algorithm", "EAGLE"], "use EAGLE3"),
+        (
+            ["--log", "/no/such/x.log"],
+            ["--port", str(free_port())],
+            "error: --log '/no/such/x.log' cannot be written (no such file or directory): give a file in",
+        ),
+        (["--log", "/proc/x.log"], ["--port", str(free_port())], "--log '/proc/x.log' cannot be written ("),
     ],
 )
 def test_serve_refuses_bad_input_with_exit_code_2(

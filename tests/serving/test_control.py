@@ -86,6 +86,9 @@ def test_ranges_take_the_place_of_the_thresholds(url: str) -> None:
         ({"threshold": -1}, "-1"),
         ({"threshold": 2.5}, "2.5"),
         ({"threshold": True}, "True"),
+        ({"threshold": 10**23}, f"threshold={10**23}: give a whole number of 2147483647 or less"),
+        ({"dwell": 2**31}, "dwell=2147483648: give a whole number of 2147483647 or less"),
+        ({"ranges": [[1, 2**31]]}, "ranges="),
         ({"dwell": 0}, "dwell=0"),
         ({"dwell": None}, "dwell=None"),
         ({"sync": "sometimes"}, "sometimes"),
@@ -104,8 +107,17 @@ def test_an_impossible_change_is_refused_before_it_is_sent(
 
 def test_a_refusal_of_the_server_is_an_error(url: str, server: FakeChild) -> None:
     server.refuse_changes = True
-    with pytest.raises(RuleRefusedError, match="refused"):
+    with pytest.raises(RuleRefusedError, match=r"refused .*: its log says why \(answer \[false\]\)"):
         control.set_rule(url, threshold=16)
+
+
+def test_the_reason_of_a_refusal_is_told(url: str, server: FakeChild) -> None:
+    server.refuse_changes = True
+    server.behaviour.info["last_refusal"] = "ranges are used alone: leave the threshold out"
+    with pytest.raises(
+        RuleRefusedError, match=r"refused .*: ranges are used alone: leave the threshold out$"
+    ):
+        control.set_rule(url, threshold=8, ranges=[[1, 4]])
 
 
 def test_a_change_that_did_not_take_is_an_error(url: str, server: FakeChild) -> None:
@@ -130,7 +142,8 @@ def test_nothing_at_the_url_is_named() -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))  # bound, not listening
         url = f"http://127.0.0.1:{s.getsockname()[1]}"
-        with pytest.raises(ServerUnreachableError, match=url):
+        why = r"nothing answers there \(connection refused\): is the server up"
+        with pytest.raises(ServerUnreachableError, match=f"{url}/server_info: {why}"):
             control.read_state(url, timeout_s=2)
         with pytest.raises(ServerUnreachableError, match=url):
             control.check_health(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from specswitch.cli import main
 from specswitch.serving import machine
 from specswitch.serving.doctor import diagnose
+from specswitch.serving.port import free_port
 
 SHAPE = [
     *("--speculative-num-steps", "3"),
@@ -24,6 +26,7 @@ SHAPE = [
 @pytest.fixture
 def flags(target: Path, draft: Path) -> list[str]:
     given = ["--model-path", str(target), "--device", "cpu", "--speculative-algorithm", "EAGLE3"]
+    given += ["--port", str(free_port())]
     return [*given, "--speculative-draft-model-path", str(draft), *SHAPE]
 
 
@@ -154,3 +157,36 @@ def test_a_missing_entry_point_and_package_are_found(
 def test_too_little_memory_is_found(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 30))
     assert any("1.0 GiB of memory are free" in m.what for m in diagnose(flags, {}).missing)
+
+
+def test_a_taken_port_is_told_as_serve_tells_it(flags: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        more = [*flags, "--port", str(taken.getsockname()[1])]
+        told, refused = (CliRunner().invoke(main, [verb, "--", *more]) for verb in ("doctor", "serve"))
+    words = refused.output.removeprefix("error: ")
+    assert (told.exit_code, refused.exit_code) == (1, 2)
+    assert words.startswith(f"port {more[-1]} on 127.0.0.1 is taken")
+    assert f"Problems:\n  - {words}" in told.output
+    assert "Not ready to serve." in told.output
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            ["--port", "99999"],
+            "port 99999: the engine keeps port + 10000 for itself, give one from 1 to 55535",
+        ),
+        (
+            ["--speculative-disable-batch-threshold", "4", "--speculative-batch-table", "table.json"],
+            "threshold 4 together with --speculative-batch-table table.json: each says alone where to speculate, "
+            "leave one of them out",
+        ),
+    ],
+)
+def test_an_impossible_value_is_refused_by_doctor_and_serve_alike(
+    flags: list[str], more: list[str], words: str
+) -> None:
+    for verb in ("doctor", "serve"):
+        answer = CliRunner().invoke(main, [verb, "--", *flags, *more])
+        assert (answer.exit_code, answer.output) == (2, f"error: {words}\n")

@@ -40,6 +40,8 @@ def test_token_counts_may_have_units(text: str, tokens: int) -> None:
         (["--speculative-disable-batch-threshold", "many"], "many"),
         (["--disable"], "ambiguous"),
         (["stray"], "stray"),
+        (["--kv-cache-dtype", "nonsense"], "'nonsense'.*'fp8_e5m2'"),
+        (["--attention-backend", "fa9"], "'fa9'.*'triton', 'torch_native'.*'fa3'"),
         (["--config", "server.yaml"], "server.yaml"),
     ],
 )

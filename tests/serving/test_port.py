@@ -31,8 +31,14 @@ def test_a_chosen_port_is_free_and_below_the_range_of_outgoing_connections() -> 
 def test_a_port_without_one_10000_above_it_is_refused() -> None:
     """The engine would end at its start with an error about a port that nobody asked for."""
     require_free(HOST, free_port())
-    with pytest.raises(PreflightError, match=r"port 61500: .*up to 55535"):
+    with pytest.raises(PreflightError, match=r"port 61500: .*from 1 to 55535"):
         require_free(HOST, 61_500)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 65_536, 99_999])
+def test_a_number_that_is_no_port_is_refused(number: int) -> None:
+    with pytest.raises(PreflightError, match=f"port {number}: .*from 1 to 55535"):
+        require_free(HOST, number)
 
 
 def test_a_recently_closed_connection_does_not_make_a_port_busy() -> None:

@@ -270,3 +270,31 @@ def test_a_report_that_breaks_is_a_failure_of_a_complete_run(tmp_path: Path) -> 
     )
     assert outcome.exit_code == FAILED
     assert outcome.message == "the run is complete; no report: no template"
+
+
+def test_an_interrupt_with_nothing_left_to_measure_says_what_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = small(out, arms=["none"], concurrencies=[1])
+    assert run_batch(asked, one_line_page, stream=io.StringIO()).exit_code == OK
+
+    def interrupted(_: Path) -> Path:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal was lost")
+
+    ended = run_batch(asked.model_copy(update={"resume": True}), interrupted, stream=io.StringIO())
+    assert (ended.exit_code, ended.report) == (FAILED, None)
+    kept = f"all points (1) are kept; the page is made by: specswitch report {out}"
+    assert ended.message == f"interrupted by SIGINT\n{kept}"
+    assert read_run(out).status == "complete"
+
+
+def test_an_interrupt_while_the_input_is_checked_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checking(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("specswitch.sweep.batch.precheck", checking)
+    ended = run_batch(small(tmp_path / "run"), one_line_page, stream=io.StringIO())
+    assert (ended.exit_code, ended.message) == (FAILED, "interrupted by SIGTERM: nothing was measured")
+    assert not (tmp_path / "run").exists()

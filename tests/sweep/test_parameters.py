@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,19 @@ def test_v2_with_topk_2_fails_before_anything_starts() -> None:
     with pytest.raises(ParameterError, match="path='v2' with topk=2"):
         asked.plan()
     assert SweepParameters(arms=["always-v1"], topk=2, num_draft_tokens=6).plan().server.topk == 2
+
+
+def test_the_longest_accept_length_is_a_verify_steps_own() -> None:
+    assert (
+        SweepParameters.of({"simulated_accept_length": 4.0}).plan().server.env["SGLANG_SIMULATE_ACC_LEN"]
+        == "4"
+    )
+    with pytest.raises(ParameterError, match=r"=4\.5 with num_steps=3: .* at most 4 tokens; give 4 or less"):
+        SweepParameters.of({"simulated_accept_length": 4.5}).plan()
+
+
+def test_every_core_of_the_machine_may_be_used() -> None:
+    cores = os.cpu_count() or 1
+    assert SweepParameters.of({"cpu_threads": cores}).plan().server.env["OMP_NUM_THREADS"] == str(cores)
+    with pytest.raises(ParameterError, match=f"this machine has {cores} cores, give {cores} or less"):
+        SweepParameters.of({"cpu_threads": cores + 1}).plan()

@@ -179,3 +179,51 @@ def test_resume_without_a_run_is_refused_or_said(tmp_path: Path) -> None:
     new = specswitch("sweep", "--resume", "--out", str(tmp_path / "new"), "--dry-run")
     assert new.returncode == 0, new.stderr
     assert f"nothing to resume in {tmp_path / 'new'}: a new run" in new.stderr
+
+
+@pytest.mark.parametrize("command", ["sweep", "crossing"])
+def test_resume_is_refused_where_points_lost_their_manifest(tmp_path: Path, command: str) -> None:
+    point = tmp_path / "points" / "none-c1-r0-0123456789ab" / "point.json"
+    point.parent.mkdir(parents=True)
+    point.write_text("{}", encoding="utf-8")
+    done = specswitch(command, "--resume", "--out", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        f"{tmp_path / 'manifest.json'} is missing, but finished points lie beside it (1): put" in done.stderr
+    )
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [point]
+
+
+def test_resume_of_another_kind_of_run_says_which_it_is(tmp_path: Path) -> None:
+    crossing = write_crossing(tmp_path / "crossing")
+    asked = small(tmp_path / "sweep")
+    with open_store(
+        tmp_path / "sweep", RunRequest(asked.plan(), grid.points(asked.plan()), asked.model_dump())
+    ):
+        pass
+    for folder, holds, command in (
+        (crossing, "crossing", "sweep"),
+        (tmp_path / "sweep", "sweep", "crossing"),
+    ):
+        done = specswitch(command, "--resume", "--out", str(folder))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert (
+            f"{folder} holds a {holds} run, not a {command} run: choose another output folder" in done.stderr
+        )
+        assert f"go on with: specswitch {holds} --resume --out {folder}\n" in done.stderr
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    run = str(write_crossing(tmp_path / "run"))
+    (tmp_path / "folder").mkdir()
+    for out, says in (
+        ("/proc/x.html", "cannot write /proc/x.html: "),
+        (str(tmp_path / "folder"), "it is a folder: name a file in it"),
+        (str(tmp_path / "none" / "x.html"), "No such file or directory: choose another output folder"),
+    ):
+        before = os.times().children_user
+        done = specswitch("report", run, "--out", out)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert says in done.stderr
+        assert os.times().children_user - before < 4  # the page alone takes longer
+    assert list((tmp_path / "folder").iterdir()) == []

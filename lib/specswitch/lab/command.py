@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -40,6 +41,12 @@ def lab_command(notebook: str | None, folder: Path | None, fresh: bool, options:
         _end(2, f"the notebooks lie in the checkout, or in an unpacked bundle: {problem}")
     mine = originals / MINE if folder is None else Path(os.path.abspath(folder))
     opened = _prepared(originals, mine, notebook, fresh)
+    if os.geteuid() == 0 and not any("allow-root" in o or "allow_root" in o for o in options):
+        where = [] if folder is None else ["--folder", str(folder)]
+        words = ["specswitch", "lab", *filter(None, [notebook]), *where, "--", "--allow-root", *options]
+        click.echo(
+            f"you are root, as whom JupyterLab starts only if it is told to: {shlex.join(words)}", err=True
+        )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={mine}", *options]
     if opened is not None:  # the printed address leads there, too, for a browser on another machine
         command += [f"--LabApp.default_url=/lab/tree/{opened.name}", str(opened)]

@@ -18,6 +18,8 @@ from specswitch.config import NonNegative, Positive, Strict
 Seconds = Annotated[float, Field(gt=0)]
 Rate = Annotated[float, Field(gt=0)]
 UNIT = "_s"
+# Of an open loop: each is held in memory, and no server here would answer so many.
+MOST_ARRIVALS = 1_000_000
 
 
 class _Shape(Strict):
@@ -118,6 +120,11 @@ class Constant(_Shape):
     rate: Rate
     duration_s: Seconds
 
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Constant:
+        _check_arrivals(self.rate, self.duration_s)
+        return self
+
     def arrivals(self, repeat: int = 0) -> tuple[float, ...]:
         """Due times in [0, duration_s), the same in every repeat."""
         return tuple(i / self.rate for i in range(math.ceil(self.rate * self.duration_s)))
@@ -130,6 +137,11 @@ class Poisson(_Shape):
     rate: Rate
     duration_s: Seconds
     seed: NonNegative = 1
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Poisson:
+        _check_arrivals(self.rate, self.duration_s)
+        return self
 
     def arrivals(self, repeat: int = 0) -> tuple[float, ...]:
         """Due times in [0, duration_s); the same seed and repeat give the same ones."""
@@ -150,6 +162,7 @@ class Burst(_Shape):
     def _ordered(self) -> Burst:
         if self.low >= self.high:
             raise ValueError(f"low={self.low:g} is not below high={self.high:g}: swap or change them")
+        _check_arrivals(self.high, self.duration_s)
         return self
 
     def rate_at(self, t_s: float) -> float:
@@ -201,6 +214,15 @@ class Trace(_Shape):
 SlotShape = Step | Ramp | Sawtooth | Square
 ArrivalShape = Constant | Poisson | Burst | Trace
 Shape = Annotated[SlotShape | ArrivalShape, Field(discriminator="kind")]
+
+
+def _check_arrivals(rate: float, duration_s: float) -> None:
+    """Raise ValueError where so many requests would arrive that they could not even be written down."""
+    if rate * duration_s > MOST_ARRIVALS:
+        raise ValueError(
+            f"{rate:g} requests per second for {duration_s:g} s are {rate * duration_s:.2g} requests, more than "
+            f"{MOST_ARRIVALS:,}: give a lower rate or a shorter duration"
+        )
 
 
 def _phase(t_s: float, period_s: float) -> float:

@@ -23,6 +23,7 @@ _CURES = {
     errno.EROFS: "the file system is read-only: choose another output folder",
     errno.EACCES: "no permission to write there: choose another output folder",
     errno.EPERM: "no permission to write there: choose another output folder",
+    errno.EISDIR: "it is a folder: name a file in it, or another one",
     errno.ENOTDIR: "a part of this path is a file, not a folder: choose another output folder",
 }
 
@@ -77,6 +78,15 @@ def check_writable(folder: Path) -> None:
             f"cannot write {folder}: only {free // 2**20} MiB are free, a run needs at least "
             f"{MIN_FREE_BYTES // 2**20}: free some space, or choose another output folder"
         )
+
+
+def check_file(path: Path) -> None:
+    """Make sure that a file `path` can be written beside what is there; leaves nothing. Raises ResultsError."""
+    with saying_why(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
+            pass
 
 
 @contextmanager

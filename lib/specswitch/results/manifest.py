@@ -15,6 +15,18 @@ from specswitch.results.layout import SCHEMA_VERSION, ResultsError
 from specswitch.results.model_identity import model_identity
 
 Status = Literal["running", "complete", "failed"]
+# What going on with a run needs to know of it.
+ENTRIES = (
+    "run_id",
+    "status",
+    "started_at",
+    "parameters",
+    "plan",
+    "points",
+    "provenance",
+    "models",
+    "resumed",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,12 +74,32 @@ def check_open(folder: Path, resume: bool) -> None:
             f"{folder} holds a run already: resume it (--resume) to measure what is missing, "
             "or choose another output folder"
         )
+    _check_manifest_of_points(folder)
+
+
+def _check_manifest_of_points(folder: Path) -> None:
+    """Raise ResultsError where points are finished, but the manifest that says of which run is lost.
+
+    A new one would give them another run, another date and, maybe, other parameters.
+    """
+    finished = sum(1 for _ in (folder / POINTS).glob(f"*/{POINT}"))
+    if not finished:
+        return
+    path = folder / MANIFEST
+    try:
+        _read_manifest(path)
+    except DamagedError as problem:
+        there = "cannot be read" if path.exists() else "is missing"
+        raise ResultsError(
+            f"{path} {there}, but finished points lie beside it ({finished}): put the manifest back from a copy, or "
+            "measure into another output folder (--out); nothing here was changed"
+        ) from problem
 
 
 def check_resume(folder: Path, request: RunRequest) -> None:
     """Whether the run in `folder` (if any) can go on with `request`; writes nothing. Raises ResultsError."""
     with suppress(DamagedError):  # no manifest, or one that will be set aside
-        manifests.resumed(read_json(folder / MANIFEST), request, folder)
+        manifests.resumed(_read_manifest(folder / MANIFEST), request, folder)
 
 
 class RunStore:
@@ -223,11 +243,20 @@ def _begin(folder: Path, request: RunRequest) -> dict[str, Any]:
     path = folder / MANIFEST
     if path.exists():
         try:
-            manifest = manifests.resumed(read_json(path), request, folder)
+            manifest = manifests.resumed(_read_manifest(path), request, folder)
         except DamagedError as problem:
             set_aside(path, str(problem))
             manifest = manifests.new_manifest(request, folder)
     else:
         manifest = manifests.new_manifest(request, folder)
     write_json(path, manifest)
+    return manifest
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest in `path`, with every entry there. Raises DamagedError, SchemaError."""
+    manifest = read_json(path)
+    lost = [name for name in manifests.ENTRIES if name not in manifest]
+    if lost:
+        raise DamagedError(f"{path}: no {', '.join(lost)} in it")
     return manifest

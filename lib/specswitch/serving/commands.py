@@ -121,6 +121,7 @@ def _with_scheme(url: str) -> str:
     try:
         parts = urlsplit(full)
         possible = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        possible = possible and ("://" in url or parts.port is not None)
     except ValueError:  # a port that is none, an open bracket
         possible = False
     if not possible or any(c.isspace() for c in url):

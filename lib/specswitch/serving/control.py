@@ -6,6 +6,7 @@ Works with any URL, launched by us or not. Proxies from the environment are igno
 from __future__ import annotations
 
 import functools
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,7 @@ KEY = "specswitch"
 SYNC_RULES: tuple[SyncRule, ...] = ("lazy", "eager", "stale")
 CHANGEABLE = ("threshold", "enable_threshold", "dwell", "ranges", "sync")
 TIMEOUT_S = 30.0
+LARGEST = 2**31 - 1  # no batch and no dwell comes near it
 
 
 def server_info(url: str, *, api_key: str | None = None, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
@@ -80,11 +82,11 @@ def set_rule(
         _check_order({**before, **changes})
     body = {"server_args": {KEY: changes}}
     answer = _request("POST", url, "/set_internal_state", json=body, api_key=api_key, timeout_s=timeout_s)
-    if _json(answer) != [True]:
-        raise RuleRefusedError(
-            f"the server at {url} refused {changes}: its log says why (answer {answer.text[:200]})"
-        )
+    took = _json(answer) == [True]
     after = read_state(url, api_key=api_key, timeout_s=timeout_s)
+    if not took:
+        why = after.get("last_refusal") or f"its log says why (answer {answer.text[:200]})"
+        raise RuleRefusedError(f"the server at {url} refused {changes}: {why}")
     wrong = {k: after.get(k) for k, v in changes.items() if after.get(k) != v}
     if wrong:
         raise RuleRefusedError(f"the server at {url} was told {changes}, but has {wrong}")
@@ -131,11 +133,20 @@ def _request(
             trust_env=False, timeout=timeout_s, headers=headers, verify=_certificates()
         ) as client:
             answer = client.request(method, url.rstrip("/") + path, **kwargs)
+    except httpx.ConnectError as e:
+        raise ServerUnreachableError(
+            f"{method} {url}{path}: nothing answers there ({_why(e)}): is the server up, and is the URL its own?"
+        ) from e
     except (httpx.HTTPError, httpx.InvalidURL) as e:
         raise ServerUnreachableError(f"{method} {url}{path}: {e or type(e).__name__}") from e
     if answer.status_code != httpx.codes.OK:
         raise ServerUnreachableError(f"{method} {url}{path}: HTTP {answer.status_code}: {answer.text[:300]}")
     return answer
+
+
+def _why(problem: Exception) -> str:
+    """What the system says, in lower case and without its number, e.g. `connection refused`."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(problem) or type(problem).__name__).lower()
 
 
 @functools.cache
@@ -164,7 +175,9 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
             raise RuleRefusedError(f"{key}={value!r}: give a whole number >= 0, or none")
         if key == "dwell" and not (whole and value >= 1):
             raise RuleRefusedError(f"dwell={value!r}: give a whole number of steps >= 1")
-        if key == "ranges" and not (value is None or are_ranges(value)):
+        if whole and value > LARGEST:
+            raise RuleRefusedError(f"{key}={value!r}: give a whole number of {LARGEST} or less")
+        if key == "ranges" and not (value is None or (are_ranges(value) and value[-1][1] <= LARGEST)):
             raise RuleRefusedError(f"ranges={value!r}: give ascending pairs, e.g. [[1,4],[9,16]], or none")
         if key == "sync" and value not in SYNC_RULES:
             raise RuleRefusedError(f"sync={value!r}: choose one of {', '.join(SYNC_RULES)}")

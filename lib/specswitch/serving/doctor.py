@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specswitch.serving import machine, preflight
+from specswitch.serving import machine, port, preflight
 from specswitch.serving.environment import SYNTHETIC_PREFIXES
+from specswitch.serving.errors import PreflightError
 from specswitch.serving.flags import ServerFlags, parse_flags, rule_of
 from specswitch.serving.gpus import list_gpus
 from specswitch.serving.path_rules import SPEC_V2_ENV
@@ -91,13 +92,15 @@ def diagnose(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Diagn
         env: defaults to this process's environment.
 
     Raises:
-        FlagError: the engine does not know a flag, or a value is impossible.
+        PreflightError: the engine does not know a flag, or a value is impossible.
     """
     env = os.environ if env is None else env
     flags = parse_flags(argv or ["--device", "cuda" if list_gpus() else "cpu"])
     rule = rule_of(flags)
+    port.check_number(flags.port)
     decision, found = preflight.examine(flags, env)
     problems = [p for p in found if p != preflight.NO_MODEL_PATH] if argv else []
+    problems += _port_problems(flags) if argv else []
     problems += [
         f"{name} is set: it makes a server invent results; unset it"
         for name in sorted(env)
@@ -135,3 +138,12 @@ def _not_checked(flags: ServerFlags) -> tuple[str, ...]:
     if flags.speculative_algorithm is None:
         left.append("speculation: no --speculative-algorithm was given, so the path above is the plain one")
     return tuple(left)
+
+
+def _port_problems(flags: ServerFlags) -> list[str]:
+    """What `serve` would say of the port, if it cannot listen there."""
+    try:
+        port.require_free(flags.host, flags.port)
+    except PreflightError as problem:
+        return [str(problem)]
+    return []

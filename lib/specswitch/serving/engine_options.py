@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -64,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     """A parser for the engine's flags and ours. Only given flags appear in the namespace.
 
     Its errors are FlagError. Choices and number types are checked where the engine's source states them as
-    literals.
+    literals, there or in a list at its top.
     """
     parser = _Parser(prog="server", add_help=False, argument_default=argparse.SUPPRESS)
     for names, kwargs in _engine_options():
@@ -82,8 +83,9 @@ def known_options() -> frozenset[str]:
 def _engine_options() -> list[tuple[list[str], dict[str, Any]]]:
     source = engine_root() / "srt" / "server_args.py"
     tree = ast.parse(source.read_text(encoding="utf-8"))
+    constants = _constants(tree)
     found = [
-        _option(call)
+        _option(call, constants)
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef) and function.name == "add_cli_args"
         for call in ast.walk(function)
@@ -96,14 +98,38 @@ def _engine_options() -> list[tuple[list[str], dict[str, Any]]]:
     return found
 
 
-def _option(call: ast.Call) -> tuple[list[str], dict[str, Any]]:
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """The lists of choices that the engine's source states at its top, by name, sets in the order of their words.
+
+    A backend that only a plugin of the engine's adds is not among them.
+    """
+    found = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            try:
+                value = ast.literal_eval(statement.value)
+            except ValueError:
+                continue
+            if isinstance(value, list | tuple | set | frozenset):
+                found[statement.targets[0].id] = (
+                    sorted(value) if isinstance(value, set | frozenset) else value
+                )
+    return found
+
+
+def _option(call: ast.Call, constants: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
     names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     given = {k.arg: k.value for k in call.keywords if k.arg}
     kwargs: dict[str, Any] = {}
     for key in _LITERALS:
-        if key in given:
+        if key not in given:
+            continue
+        stated = given[key]
+        if isinstance(stated, ast.Name) and stated.id in constants:
+            kwargs[key] = constants[stated.id]
+        else:
             try:
-                kwargs[key] = ast.literal_eval(given[key])
+                kwargs[key] = ast.literal_eval(stated)
             except ValueError:
                 continue  # computed in the engine: any value passes here, the engine checks it
     action = ast.unparse(given["action"]) if "action" in given else ""

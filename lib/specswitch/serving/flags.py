@@ -89,6 +89,12 @@ def parse_flags(argv: Sequence[str]) -> ServerFlags:
 
 def rule_of(flags: ServerFlags) -> Rule:
     """The switching rule in the flags, checked. Raises FlagError for an impossible one."""
+    threshold, table = flags.speculative_disable_batch_threshold, flags.speculative_batch_table
+    if threshold is not None and table is not None:
+        raise FlagError(
+            f"threshold {threshold} together with --speculative-batch-table {table}: each says alone where to "
+            "speculate, leave one of them out"
+        )
     return checked_rule(
         threshold=flags.speculative_disable_batch_threshold,
         enable_threshold=flags.speculative_enable_batch_threshold,

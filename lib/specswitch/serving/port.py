@@ -50,19 +50,24 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
+def check_number(port: int) -> None:
+    """Raises PreflightError for a port that the engine cannot use."""
+    if not 1 <= port <= HIGHEST:
+        raise PreflightError(
+            f"port {port}: the engine keeps port + 10000 for itself, give one from 1 to {HIGHEST}"
+        )
+
+
 def require_free(host: str, port: int) -> None:
     """Raises PortBusyError naming the port and, where it can be seen, the process that has it.
 
     PreflightError for a port that the engine cannot use.
     """
+    check_number(port)
     if not is_free(host, port):
         holder = _listener(port)
         by = f" by {holder}" if holder else ""
         raise PortBusyError(f"port {port} on {host} is taken{by}: give another port, or none to choose one")
-    if port > HIGHEST:
-        raise PreflightError(
-            f"port {port}: the engine keeps port + 10000 for itself, give one up to {HIGHEST}"
-        )
 
 
 def wait_until_free(host: str, port: int, timeout_s: float = 15.0) -> bool:

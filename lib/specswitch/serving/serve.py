@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from specswitch.explain import why_unreadable
 from specswitch.serving.argv import redact
+from specswitch.serving.errors import PreflightError
 from specswitch.serving.interrupt import signals_interrupt
 from specswitch.serving.launch import start
 from specswitch.serving.port import is_loopback
@@ -36,6 +38,8 @@ def serve(
     with signals_interrupt():
         try:
             spec = spec_from_flags(flags_argv, synthetic=synthetic, ready_timeout_s=ready_timeout_s)
+            if log_path is not None:
+                _check_log(log_path)
             for reason in spec.expected.decision.reasons:
                 say(f"  {reason}")
             say(f"Starting: {shlex.join(redact(spec.argv))}")
@@ -51,3 +55,15 @@ def serve(
         except KeyboardInterrupt:
             say("Stopped.")
             return 0
+
+
+def _check_log(path: Path) -> None:
+    """Raise PreflightError, which names the file, unless a log can be appended to it."""
+    try:
+        with open(path, "ab"):
+            pass
+    except OSError as problem:
+        raise PreflightError(
+            f"--log {str(path)!r} cannot be written ({why_unreadable(problem)}): give a file in a folder that "
+            "exists and that you may write to"
+        ) from problem

@@ -42,11 +42,14 @@ def run_bare(parameters: RunParameters, stream: TextIO | None = None) -> Outcome
     Never raises for a failed run; finished points are kept, and `resume` goes on from them.
     """
     try:
-        plan, folder = parameters.plan(), parameters.run_dir()
-        precheck(plan, folder, resume=parameters.resume, hold=parameters.held())
-        make_folder(folder)
+        with signals_interrupt():
+            plan, folder = parameters.plan(), parameters.run_dir()
+            precheck(plan, folder, resume=parameters.resume, hold=parameters.held())
+            make_folder(folder)
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
+    except KeyboardInterrupt as stopped:
+        return Outcome(FAILED, f"{in_words(stopped)}: nothing was measured")
     try:
         with locked(folder, BATCH_LOCK), signals_interrupt(), lines(stream or sys.stderr) as tell:
             run_sweep(

@@ -97,16 +97,34 @@ def run_batch(
     Never raises for a failed run; see `Outcome`.
     """
     source = notebook or notebook_path(type(parameters))
+    folder: Path | None = None
     try:
-        folder, checked = check(parameters, source)
-        make_folder(folder)
-        if parameters.hold == "auto" and parameters.device == "cpu" and parameters.held() == "one":
-            print(ONE_AFTER_THE_OTHER, file=stream or sys.stderr)
-        with locked(folder, BATCH_LOCK):
-            problem = _execute(source, parameters, folder, checked, stream or sys.stderr)
-            return _outcome(folder, problem, build_report, resuming(parameters, folder))
+        with signals_interrupt():
+            folder, checked = check(parameters, source)
+            make_folder(folder)
+            if parameters.hold == "auto" and parameters.device == "cpu" and parameters.held() == "one":
+                print(ONE_AFTER_THE_OTHER, file=stream or sys.stderr)
+            with locked(folder, BATCH_LOCK):
+                problem = _execute(source, parameters, folder, checked, stream or sys.stderr)
+                return _outcome(folder, problem, build_report, resuming(parameters, folder))
     except BAD_INPUT_ERRORS as refused:
         return Outcome(BAD_INPUT, str(refused))
+    except KeyboardInterrupt as stopped:  # before the notebook ran, or while the page was built
+        return Outcome(FAILED, _stopped_beside(folder, how_interrupted(stopped), parameters))
+
+
+def _stopped_beside(folder: Path | None, how: str, parameters: RunParameters) -> str:
+    """What to say when nothing was being measured: what is there, and how to go on."""
+    try:
+        run = None if folder is None else read_run(folder)
+    except ResultsError:
+        run = None
+    if folder is None or run is None:
+        return f"{how}: nothing was measured"
+    if run.missing:
+        return f"{how}\n{what_is_kept(run, resuming(parameters, folder))}"
+    page = shlex.join(["specswitch", "report", str(folder)])
+    return f"{how}\nall points ({len(run.points)}) are kept; the page is made by: {page}"
 
 
 def _execute(

@@ -7,6 +7,7 @@ of the parameter decides how its text is read, and everything is checked before 
 from __future__ import annotations
 
 import json
+import shlex
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,15 +46,25 @@ def read_given(
     return kind.of({**(base or {}), **values})
 
 
-def stored_parameters(folder: Path) -> dict[str, Any]:
+def stored_parameters(folder: Path, kind: type[RunParameters]) -> dict[str, Any]:
     """The parameters of the run in `folder`, to go on with; empty when there is none that can be read.
 
     Where and how it runs is not among them (`NOT_STORED`).
+
+    Raises:
+        ParameterError: the folder holds a run of another kind.
     """
     try:
-        stored = lengthen(read_json(folder / MANIFEST)["parameters"], folder)
+        manifest = read_json(folder / MANIFEST)
+        stored = lengthen(manifest["parameters"], folder)
+        holds = "crossing" if "shape" in manifest["plan"] else "sweep"
     except (DamagedError, KeyError):
         return {}
+    if holds != kind.COMMAND:
+        raise ParameterError(
+            f"{folder} holds a {holds} run, not a {kind.COMMAND} run: choose another output folder, or go on with: "
+            + shlex.join(["specswitch", holds, "--resume", "--out", str(folder)])
+        )
     return {k: v for k, v in stored.items() if k not in NOT_STORED}
 
 

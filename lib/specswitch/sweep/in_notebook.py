@@ -59,7 +59,7 @@ def crossing_asked(namespace: Mapping[str, Any]) -> CrossingParameters:
     if asked.measure:
         return asked
     where = {name: getattr(asked, name) for name in ("out_dir", "measure", "progress")}
-    return CrossingParameters.of({**stored_parameters(asked.run_dir()), **where})
+    return CrossingParameters.of({**stored_parameters(asked.run_dir(), CrossingParameters), **where})
 
 
 def measure_or_read(asked: CrossingParameters) -> Run:

@@ -36,6 +36,9 @@ from specswitch.sweep.namespace import plain_values
 
 # What a CPU server with the bundled pair takes, its three processes together (measured: 2.2 GiB).
 CPU_SERVER_BYTES = 5 * 2**29
+# Far above what pays; the engine's memory grows with the square of it.
+MOST_STEPS = 100
+Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 Seconds = Annotated[float, Field(gt=0)]
 Sent = TypeVar("Sent", bound=Requests)
 PlanOf = TypeVar("PlanOf", SweepPlan, CrossingPlan)
@@ -90,8 +93,8 @@ class RunParameters(Strict):
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     attention_backend: str | None = None
     tp: Positive = 1
-    num_steps: Positive = 3
-    topk: Positive = 1
+    num_steps: Steps = 3
+    topk: Steps = 1
     num_draft_tokens: Positive | None = None
     lazy_window: Positive | None = None
     page_size: Positive = 1
@@ -220,6 +223,11 @@ class RunParameters(Strict):
 
     def _sent(self, kind: type[Sent]) -> Sent:
         """What is sent, as this kind of workload."""
+        if self.output_tokens < 2:
+            raise ParameterError(
+                f"output_tokens={self.output_tokens}: the prompt's own step brings the first token, so that there is "
+                "no decode step to measure; give 2 or more"
+            )
         values = {name: getattr(self, name) for name in kind.model_fields}
         if self.dataset.startswith(FILE_PREFIX):
             values["dataset"] = f"{FILE_PREFIX}{in_checkout(self.dataset.removeprefix(FILE_PREFIX))}"
@@ -245,8 +253,19 @@ class RunParameters(Strict):
                 raise ParameterError(f"env {setting!r}: write NAME=value")
             pairs[name] = value
         if self.simulated_accept_length is not None:
+            most = self.num_steps + 1
+            if self.simulated_accept_length > most:
+                raise ParameterError(
+                    f"simulated_accept_length={self.simulated_accept_length:g} with num_steps={self.num_steps}: a "
+                    f"verify step accepts at most {most} tokens; give {most} or less, or raise num_steps"
+                )
             pairs.setdefault("SGLANG_SIMULATE_ACC_LEN", f"{self.simulated_accept_length:g}")
         if self.device == "cpu":
+            cores = os.cpu_count() or self.cpu_threads
+            if self.cpu_threads > cores:
+                raise ParameterError(
+                    f"cpu_threads={self.cpu_threads}: this machine has {cores} cores, give {cores} or less"
+                )
             pairs.setdefault("OMP_NUM_THREADS", str(self.cpu_threads))
         return pairs
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from specswitch.config import ServerConfig
 from specswitch.load.crossing_plan import AnyPlan, AnyPoint, CrossingPoint
 from specswitch.load.prompts import Prompts
@@ -16,6 +18,7 @@ from specswitch.results.lock import BusyError, is_locked
 from specswitch.results.manifest import RunRequest
 from specswitch.results.provenance import shorten
 from specswitch.results.store import check_open, check_resume
+from specswitch.serving import model_files
 from specswitch.serving.argv import redact, server_flags
 from specswitch.serving.errors import PreflightError
 from specswitch.serving.flags import parse_flags
@@ -86,6 +89,7 @@ def precheck(plan: AnyPlan, out_dir: Path, *, resume: bool = False, hold: grid.H
         )
     scratch_log = Path(tempfile.gettempdir()) / "not-written.log"
     commands = [list(spec_from_config(server, scratch_log).argv) for server in servers]
+    _check_cache_fits(plan)
     workload = plan.workload
     for server in servers:
         flags = parse_flags(server_flags(server, 1))
@@ -107,3 +111,28 @@ def _check_arrivals(points: Sequence[AnyPoint]) -> None:
                 f"load {point.shape.text!r}: nothing arrives in repeat {point.repeat}: give a higher rate, a longer "
                 "duration or another seed"
             )
+
+
+def _check_cache_fits(plan: AnyPlan) -> None:
+    """Raise PreflightError where a CPU server's KV cache alone is larger than this machine's memory.
+
+    Of a model whose configuration does not say how large a token's K and V are, nothing is said.
+    """
+    tokens = plan.server.max_total_tokens
+    if tokens is None or plan.server.device != "cpu":
+        return
+    sizes = model_files.text_config(model_files.read_config(Path(plan.model), "model"))
+    heads = sizes.get("num_key_value_heads") or sizes.get("num_attention_heads")
+    width = sizes.get("head_dim") or (sizes.get("hidden_size") or 0) // (
+        sizes.get("num_attention_heads") or 1
+    )
+    layers = sizes.get("num_hidden_layers")
+    if not (heads and width and layers):
+        return
+    of_token = 2 * layers * heads * width * (4 if plan.server.dtype == "float32" else 2)
+    here = psutil.virtual_memory().total
+    if tokens * of_token > here:
+        raise PreflightError(
+            f"max_total_tokens={tokens}: K and V of so many tokens take {tokens * of_token / 2**30:,.0f} GiB, this "
+            f"machine has {here / 2**30:,.0f}: give less than {here // of_token}"
+        )

@@ -129,3 +129,26 @@ def test_a_target_of_another_kind_is_refused_by_name(
         main(["--target", str(tmp_path), "--out", str(tmp_path / "out")])
     assert "Qwen3ForCausalLM" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", ["-5", "0", "nan", "inf", "long"])
+def test_a_time_that_is_none_is_refused(
+    given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--target", str(tmp_path), "--out", str(tmp_path / "out"), f"--seconds={given}"])
+    assert f"argument --seconds: '{given}': give a number of seconds above 0" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_ends_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("specswitch.models.train.head.__main__.run", interrupted)
+    with pytest.raises(SystemExit, match="1"):
+        main(["--target", str(tmp_path), "--out", str(tmp_path / "out")])
+    said = f"error: interrupted; prompts and answers that lie in {tmp_path / 'out'} are used again by the same command\n"
+    assert capsys.readouterr().err == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 import torch
@@ -17,15 +18,26 @@ from specswitch.models.train.head.run import run
 QUESTIONS = pair.DATA / "questions.jsonl"
 
 
+def seconds(text: str) -> float:
+    """A time above 0. Raises argparse.ArgumentTypeError, which names what was given."""
+    try:
+        given = float(text)
+    except ValueError:
+        given = math.nan
+    if not (math.isfinite(given) and given > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds above 0")
+    return given
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Parse the command line and train."""
+    """Parse the command line and train. Exit code 1 after an interrupt, 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -m specswitch.models.train.head", description=__doc__)
     parser.add_argument("--target", type=Path, required=True, help="checkpoint directory of a Llama")
     parser.add_argument(
         "--out", type=Path, required=True,
         help="directory for prompts, answers, head and training.json; what lies there already is used",
     )  # fmt: skip
-    parser.add_argument("--seconds", type=float, default=900.0, help="time for all stages together")
+    parser.add_argument("--seconds", type=seconds, default=900.0, help="time for all stages together")
     parser.add_argument("--draft-vocab", type=int, default=16384, help="tokens that the head can draft")
     parser.add_argument("--rows", type=int, help="conversations per training step")
     parser.add_argument("--rate", type=float, default=RATE, help="peak learning rate")
@@ -48,6 +60,11 @@ def main(arguments: list[str] | None = None) -> None:
         )  # fmt: skip
     except (UnsupportedTargetError, UnusableTextError) as problem:
         parser.error(str(problem))
+    except KeyboardInterrupt:
+        parser.exit(
+            1,
+            f"error: interrupted; prompts and answers that lie in {options.out} are used again by the same command\n",
+        )
 
 
 if __name__ == "__main__":
