@@ -82,7 +82,7 @@ BAD = [
     ("calibrate --out {file}", "{file}: Not a directory"),
     ("soak --out {new} --minutes nan", "'nan': give a number above 0"),
     ("soak --out {new} --requests 0", "'0': give a whole number of 1 or more"),
-    ("soak --out {new} -p out_dir elsewhere", "out_dir: a soak chooses this itself"),
+    ("soak --out {new} -p out_dir elsewhere", "out_dir='elsewhere': --out says where"),
     ("soak --out {new} --threshold 64", "max_running_requests=64"),
     ("bundle --out {new} --lock {latin}", "{latin}' cannot be read"),
     ("bundle --out {new} --level 10", "'10': give a whole number from 0 to 9"),
