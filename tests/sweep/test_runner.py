@@ -228,7 +228,7 @@ def test_random_prompts_mark_the_run_synthetic(tmp_path: Path) -> None:
         ({"model": "/no/such/model", "draft": "/no/such/draft"}, "/no/such/model"),
         ({"dataset": "wikipedia"}, "unknown dataset 'wikipedia'"),
         ({"dataset": "file:/no/such.jsonl"}, "no such.jsonl|no file"),
-        ({"prompt_tokens": 100_000}, "100010 tokens"),
+        ({"prompt_tokens": 100_000}, "a context of 100010 tokens"),
         ({"extra_args": ["--no-such-flag"]}, "no-such-flag"),
         ({"port": 31999}, "port 31999 for 2 servers"),
     ],

@@ -46,11 +46,11 @@ def _context(prompt: int, output: int, kept: int) -> int:
 def _slots(flags: ServerFlags, path: Path_, page: int, prompt: int, output: int) -> int:
     """KV slots for one such request alone: for its admission, and for its last decode step, drafts included.
 
-    That step starts at one token less than asked for, the last of which has no slot yet; v2 takes the drafts' slots
-    twice, as it runs one step ahead.
+    v1's starts at most at one token less than asked for, the last of which has no slot yet. v2 runs one step ahead:
+    it counts one slot more, and the drafts' twice.
     """
     admission = max(_paged(prompt, page) + output + page + 1, _context(prompt, output, KEPT_BACK))
-    last_step = prompt + output - 2 + _drafts(flags) * (2 if path == "v2" else 1)
+    last_step = prompt + output - 2 + (1 + 2 * _drafts(flags) if path == "v2" else _drafts(flags))
     return max(admission, last_step)
 
 
