@@ -65,9 +65,8 @@ def test_every_figure_is_drawn_offline_without_a_request_or_an_error(open_page, 
     assert page.evaluate(BACKGROUND) == rgb(paper)
     for name, spec in specs.items():
         lines = page.locator(f"#figure-{name} .scatterlayer .trace .js-line")
-        with_line = [
-            t for t in spec["data"] if t.get("mode") != "markers"
-        ]  # not those that hold a hover label
+        # Traces of markers alone hold hover labels.
+        with_line = [t for t in spec["data"] if t.get("mode") != "markers"]
         assert lines.count() == len(with_line) > 0, name
         lengths = lines.evaluate_all("(paths) => paths.map((p) => p.getTotalLength())")
         assert min(lengths) > 20, name
